@@ -1,6 +1,6 @@
-//! Whole numbers as decimal digits, without an allocation.
+//! Whole numbers as decimal digits, without allocating.
 
-/// The longest is `i128::MIN`: 39 digits and a sign.
+/// The longest text is `i128::MIN`: 39 digits and a sign.
 const DECIMAL_BYTES_MAX: usize = 40;
 
 /// The digits of a number, at the end of a buffer.
@@ -10,7 +10,7 @@ pub(crate) struct Decimal {
     start: usize,
 }
 
-/// Two digits for each number below 100, so that a division gives two of them.
+/// The two digits of each number below 100, so that one division gives two digits.
 const DIGIT_PAIRS: [[u8; 2]; 100] = {
     let mut pairs = [[0; 2]; 100];
     let mut number = 0_u8;
@@ -42,13 +42,13 @@ impl Decimal {
             if rest == 0 {
                 return decimal;
             }
-            // The zeros that this part begins with.
+            // This part keeps its leading zeros.
             end -= DIGITS;
             decimal.start = end;
         }
     }
 
-    /// The digits with a minus in front of them.
+    /// The digits with a minus sign in front.
     pub(crate) fn negative(mut self) -> Self {
         self.start -= 1;
         self.bytes[self.start] = b'-';

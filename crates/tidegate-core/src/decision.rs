@@ -1,14 +1,14 @@
-//! The merged answer to a request.
+//! The merged outcomes of a plan.
 
 use crate::{Nanos, Outcome, OutcomeKind, Wait};
 
-/// The outcomes of all limits of a request as one, and which limit decided.
+/// The outcomes of all limits of a plan as one, and which limit decided.
 ///
 /// ```
-/// use tidegate_core::{Decision, Nanos, Outcome, Verdict, Wait};
+/// use tidegate_core::{Decision, Nanos, Outcome, OutcomeKind, Wait};
 ///
 /// let minute = Outcome {
-///     verdict: Verdict::Allowed,
+///     kind: OutcomeKind::Allowed,
 ///     remaining: 7,
 ///     retry_after: Wait::NONE,
 ///     reset_after: Nanos::new(60_000_000_000),
@@ -22,44 +22,44 @@ use crate::{Nanos, Outcome, OutcomeKind, Wait};
 /// assert_eq!(decision.decided_by, 1);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "a decision that is not looked at limits nothing"]
+#[must_use = "an unused decision limits nothing"]
 #[non_exhaustive]
 pub struct Decision {
     /// Whether the request passes.
     pub kind: OutcomeKind,
-    /// The least that any limit still admits, after this request.
+    /// The smallest number of units that any limit still admits, after this request.
     pub remaining: u64,
-    /// When all limits would admit the same request; none if it passes.
+    /// The wait after which all limits would admit the same request. [`Wait::NONE`] if the request passes.
     pub retry_after: Wait,
-    /// When all keys of the request are as if never seen.
+    /// The wait after which all keys of the request are as if they were never seen.
     pub reset_after: Nanos,
-    /// The longest delay that any limit asks for.
+    /// The longest delay of any limit.
     pub delay: Nanos,
-    /// The index in the plan of the limit that decided: of a denial the one that asks for the longest wait,
-    /// else the one with the least left.
+    /// The index in the plan of the limit that decided. If the request is denied, this is the limit with the longest
+    /// wait, otherwise the limit with the least remaining.
     pub decided_by: usize,
-    /// Whether it was made without the shared store, because the store did not answer. Always false for a store in
-    /// memory.
+    /// Whether the decision was made without the shared store, because the store did not answer. Always false for a
+    /// store in memory.
     pub degraded: bool,
 }
 
 impl Decision {
-    /// The decision of a plan of one limit.
+    /// The decision of a plan with one limit.
     #[inline]
     pub fn of_one(outcome: Outcome) -> Self {
         Self::new(outcome, 0)
     }
 
-    /// Merges the outcomes of a plan; an empty plan allows everything.
+    /// Merges the outcomes of a plan. An empty plan allows everything.
     pub fn merge(outcomes: &[Outcome]) -> Self {
-        let everything = Outcome {
+        let empty_plan = Outcome {
             kind: OutcomeKind::Allowed,
             remaining: u64::MAX,
             retry_after: Wait::NONE,
             reset_after: Nanos::ZERO,
             delay: Nanos::ZERO,
         };
-        let merged = outcomes.iter().fold(everything, |merged, outcome| Outcome {
+        let merged = outcomes.iter().fold(empty_plan, |merged, outcome| Outcome {
             kind: merged.kind.max(outcome.kind),
             remaining: merged.remaining.min(outcome.remaining),
             retry_after: merged.retry_after.max(outcome.retry_after),
@@ -75,11 +75,12 @@ impl Decision {
 
     #[inline]
     fn new(outcome: Outcome, decided_by: usize) -> Self {
-        let Outcome { kind: verdict, remaining, retry_after, reset_after, delay } = outcome;
-        Self { kind: verdict, remaining, retry_after, reset_after, delay, decided_by, degraded: false }
+        let Outcome { kind, remaining, retry_after, reset_after, delay } = outcome;
+        Self { kind, remaining, retry_after, reset_after, delay, decided_by, degraded: false }
     }
 
-    /// The same with another wait: for a caller that knows that a limit which denied it goes out of force before that.
+    /// The same decision with another wait. For a caller that knows that the limit that denied stops being enforced
+    /// before the wait ends.
     pub fn with_retry_after(self, retry_after: Wait) -> Self {
         Self { retry_after, ..self }
     }
@@ -90,17 +91,17 @@ impl Decision {
         self.kind == OutcomeKind::Allowed
     }
 
-    /// The whole seconds after which the same request would pass, rounded up: the value of a `Retry-After` header. None if
-    /// it passes now, or never.
+    /// The number of whole seconds after which the same request would pass, rounded up: the value of a `Retry-After`
+    /// header. `None` if the request passes now, or never.
     pub fn retry_after_seconds(&self) -> Option<u64> {
         let denied = (self.kind == OutcomeKind::Denied).then_some(self.retry_after);
         denied.and_then(Wait::span).map(Nanos::seconds_rounded_up)
     }
 
-    /// The merged outcome, without which limit decided.
+    /// The merged outcome, without the index of the limit that decided.
     #[inline]
     pub fn outcome(&self) -> Outcome {
-        let Self { kind: verdict, remaining, retry_after, reset_after, delay, .. } = *self;
-        Outcome { kind: verdict, remaining, retry_after, reset_after, delay }
+        let Self { kind, remaining, retry_after, reset_after, delay, .. } = *self;
+        Outcome { kind, remaining, retry_after, reset_after, delay }
     }
 }

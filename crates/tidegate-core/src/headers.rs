@@ -1,11 +1,11 @@
-//! HTTP headers that tell a client of its limits.
+//! HTTP headers that tell a client about its limits.
 //!
 //! ```text
-//! retry-after: 12                          only if it is denied, and not for ever
+//! retry-after: 12                          only if the request is denied and may pass later
 //! x-ratelimit-limit: 100                   of the limit that decided
 //! x-ratelimit-remaining: 0                 the least of all limits
-//! x-ratelimit-reset: 31                    seconds until all of them are as if never used
-//! x-ratelimit-retry-after: 12              as `retry-after`
+//! x-ratelimit-reset: 31                    seconds until all limits are unused again
+//! x-ratelimit-retry-after: 12              same as `retry-after`
 //! ratelimit-policy: "login";q=100;w=60     draft-ietf-httpapi-ratelimit-headers
 //! ratelimit: "login";r=0;t=12
 //! ```
@@ -13,19 +13,19 @@
 //! Times are whole seconds, rounded up, so that no client comes back too early.
 //!
 //! ```
-//! # use tidegate_core::{Decision, Limit, LimitError, Nanos, Outcome, Verdict, Wait};
+//! # use tidegate_core::{Decision, Limit, LimitError, Nanos, Outcome, OutcomeKind, Wait};
 //! use tidegate_core::headers::LimitHeader;
 //!
 //! let limit: Limit = "{algorithm: sliding_log, limit: 100, per: 60s, name: burst}".parse()?;
 //! # let outcome = Outcome {
-//! #     verdict: Verdict::Denied,
+//! #     kind: OutcomeKind::Denied,
 //! #     remaining: 0,
 //! #     retry_after: Wait::of(Nanos::new(11_200_000_000)),
 //! #     reset_after: Nanos::new(31_000_000_000),
 //! #     delay: Nanos::ZERO,
 //! # };
 //! # let decision = Decision::of_one(outcome);
-//! // `limiter.limits()` has the limits of a limiter.
+//! // For a limiter, `limiter.limits()` returns its limits.
 //! let headers = decision.headers([&limit]);
 //! for (name, value) in &headers {
 //!     println!("{name}: {value}");
@@ -42,27 +42,27 @@ use std::slice;
 use crate::decimal::Decimal;
 use crate::{AlgorithmName, Decision, Limit, OutcomeKind, Wait};
 
-/// A header that tells of limits.
+/// A header about limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LimitHeader {
-    /// Seconds after which to come again.
+    /// Seconds after which to try again.
     RetryAfter,
-    /// As [`RetryAfter`](Self::RetryAfter).
+    /// Same as [`RetryAfter`](Self::RetryAfter).
     XRetryAfter,
-    /// What the limit admits per window.
+    /// The units per window.
     Limit,
-    /// What is left.
+    /// The units left.
     Remaining,
-    /// Seconds until it is as if never used.
+    /// Seconds until the limit is unused again.
     Reset,
-    /// What each limit is.
+    /// The quota and window of each limit.
     Policy,
-    /// What limits have left.
+    /// The units that limits have left.
     State,
 }
 
 impl LimitHeader {
-    /// Its name, in lower case.
+    /// The name of the header, in lower case.
     pub const fn name(self) -> &'static str {
         match self {
             Self::RetryAfter => "retry-after",
@@ -76,49 +76,52 @@ impl LimitHeader {
     }
 }
 
-/// The most limits that one header lists. The one that decided is always among them.
+/// The most limits that one header lists. The limit that decided is always listed.
 pub const LISTED_LIMITS_MAX: usize = 8;
 
-/// The largest whole number of a structured field. No limit is larger; a time may be.
+/// The largest integer of a structured field. No limit is larger, but a time may be.
 const INTEGER_MAX: u64 = 999_999_999_999_999;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// What a limit is called in headers: `"login/per-ip"`, or `"login/1"` if the limit has no name.
+/// The typical length of a header that lists limits.
+const LIST_BYTES_TYPICAL: usize = 128;
+
+/// The name of a limit in headers: `"login/per-ip"`, or `"login/1"` if the limit has no name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PolicyName<'a> {
-    /// The name of its rule, in front of its own; none for the limits of a limiter.
+    /// The name of the rule. `None` for the limits of a limiter.
     pub rule: Option<&'a str>,
-    /// Its own name.
+    /// The name of the limit.
     pub name: Option<&'a str>,
-    /// Its index among the limits of its rule, from 0. Stands for a name that is missing, counted from 1.
+    /// The index of the limit in its rule, from 0. It replaces a missing name, counted from 1.
     pub index: usize,
 }
 
-/// The policy of one limit as `ratelimit-policy` has it: `"login/per-ip";q=100;w=60`.
+/// One limit in `ratelimit-policy`: `"login/per-ip";q=100;w=60`.
 #[derive(Clone, Copy, Debug)]
 pub struct Policy<'a> {
-    /// What it is called.
+    /// The name of the limit.
     pub name: PolicyName<'a>,
     /// The limit.
     pub limit: &'a Limit,
-    /// L as it is now.
+    /// The current L.
     pub quota: u64,
 }
 
-/// The state of one limit as `ratelimit` has it: `"login/per-ip";r=0;t=12`.
+/// One limit in `ratelimit`: `"login/per-ip";r=0;t=12`.
 #[derive(Clone, Copy, Debug)]
 pub struct PolicyState<'a> {
-    /// What it is called.
+    /// The name of the limit.
     pub name: PolicyName<'a>,
-    /// The units that are left.
+    /// The units left.
     pub remaining: u64,
-    /// When to come again, or when all units are back.
+    /// When to try again, or when all units are back.
     pub until: Wait,
 }
 
 impl Policy<'_> {
-    /// Writes it at the end of a list. A window that is not whole seconds, or is none, is left out.
+    /// Appends the policy to a list. Omits the window if it is not a whole number of seconds, or if the limit has none.
     pub fn push_to(&self, list: &mut String) {
         push_name(list, &self.name);
         list.push_str(";q=");
@@ -133,7 +136,7 @@ impl Policy<'_> {
 }
 
 impl PolicyState<'_> {
-    /// Writes it at the end of a list. A wait that never ends is left out.
+    /// Appends the state to a list. Omits the time if it is never.
     pub fn push_to(&self, list: &mut String) {
         push_name(list, &self.name);
         list.push_str(";r=");
@@ -145,26 +148,26 @@ impl PolicyState<'_> {
     }
 }
 
-/// The headers of a decision. Made by [`Decision::headers`].
+/// The headers of a decision. [`Decision::headers`] returns them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LimitHeaders {
     headers: Vec<(LimitHeader, String)>,
 }
 
 impl Decision {
-    /// The headers that tell a client of this decision, by the limits that made it, in the order of
-    /// [`decided_by`](Self::decided_by). None if there are no limits.
+    /// The headers that tell a client about this decision. `limits` are the limits that made it, in the order of
+    /// [`decided_by`](Self::decided_by). Returns no headers if there are no limits.
     ///
-    /// `ratelimit-policy` lists all limits, the one that decided first. `ratelimit` has the state of that one alone, for
-    /// a decision does not say what each of the others has left: the least that is left of all of them, and the time
-    /// until the request would pass, or until nothing of any of them is used.
+    /// `ratelimit-policy` lists all limits, the one that decided first. `ratelimit` has only the limit that decided,
+    /// because a decision does not say what each of the others has left. Its `r` is the least that any limit has left.
+    /// Its `t` is the time until the request would pass or, if it passes, until all limits are unused again.
     pub fn headers<'a>(&self, limits: impl IntoIterator<Item = &'a Limit>) -> LimitHeaders {
         let limits: Vec<&Limit> = limits.into_iter().collect();
         let decider = if self.decided_by < limits.len() { self.decided_by } else { 0 };
         let Some(limit) = limits.get(decider) else { return LimitHeaders::default() };
         let name = |index: usize| PolicyName { rule: None, name: limits[index].name(), index };
-        let others = (0..limits.len()).filter(|index| *index != decider);
-        let listed = std::iter::once(decider).chain(others).take(LISTED_LIMITS_MAX);
+        let rest = (0..limits.len()).filter(|index| *index != decider);
+        let listed = std::iter::once(decider).chain(rest).take(LISTED_LIMITS_MAX);
         let policy = |index: usize| Policy {
             name: name(index),
             limit: limits[index],
@@ -192,12 +195,12 @@ impl Decision {
 }
 
 impl LimitHeaders {
-    /// The value of a header, if it is one of these.
+    /// The value of a header, if present.
     pub fn get(&self, header: LimitHeader) -> Option<&str> {
         self.headers.iter().find(|(other, _)| *other == header).map(|(_, value)| value.as_str())
     }
 
-    /// Names, in lower case, and values.
+    /// The names, in lower case, and values.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&'static str, &str)> {
         self.into_iter()
     }
@@ -212,11 +215,11 @@ impl<'a> IntoIterator for &'a LimitHeaders {
     }
 }
 
-/// Lists items with commas between them.
+/// A list of items, separated by commas.
 fn list<T>(items: impl IntoIterator<Item = T>, mut push: impl FnMut(T, &mut String)) -> String {
     let mut text = String::with_capacity(LIST_BYTES_TYPICAL);
-    for (place, item) in items.into_iter().enumerate() {
-        if place > 0 {
+    for (index, item) in items.into_iter().enumerate() {
+        if index > 0 {
             text.push_str(", ");
         }
         push(item, &mut text);
@@ -224,10 +227,7 @@ fn list<T>(items: impl IntoIterator<Item = T>, mut push: impl FnMut(T, &mut Stri
     text
 }
 
-/// What a header that lists limits takes, in bytes, about.
-const LIST_BYTES_TYPICAL: usize = 128;
-
-/// The name as a structured field's string, which has no other characters than those of ASCII that can be seen.
+/// Writes the name as a string of a structured field, which allows only printable ASCII.
 fn push_name(text: &mut String, name: &PolicyName<'_>) {
     text.push('"');
     if let Some(rule) = name.rule {
@@ -243,7 +243,7 @@ fn push_name(text: &mut String, name: &PolicyName<'_>) {
 
 fn push_quoted(text: &mut String, name: &str) {
     let is_plain = |byte: u8| matches!(byte, b' '..=b'~') & (byte != b'"') & (byte != b'\\');
-    // Every byte is looked at, without leaving early, so that the compiler can look at many at once.
+    // Look at every byte, without leaving early, so that the compiler can vectorize the loop.
     if name.bytes().fold(true, |plain, byte| plain & is_plain(byte)) {
         return text.push_str(name);
     }

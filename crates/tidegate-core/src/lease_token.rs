@@ -1,4 +1,11 @@
-//! What the holder of a lease shows to renew or release it.
+//! The token with which the holder of a lease renews or releases it.
+//!
+//! A token is the end and the fencing token of its lease, with a seal that the store makes. The memory store's seal is
+//! a SipHash-2-4 of both and of the key's tag, under the store's seed. The seal of a lease in Redis is its owner: 64
+//! random bits, and 64 that depend on the key.
+//!
+//! Therefore a store keeps no list of released leases. If the lease of a genuine token is gone, it was released if its
+//! end is still to come, and it expired otherwise.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,22 +21,22 @@ pub struct LeaseToken {
     seal: u128,
 }
 
-/// Text that is no [`LeaseToken`].
+/// The text is not a [`LeaseToken`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParseLeaseTokenError;
 
 impl LeaseToken {
-    /// The token of a lease, with the seal that the store makes for it.
+    /// The token of a lease, with the seal that the store made for it.
     pub const fn new(grant: Grant, seal: u128) -> Self {
         Self { grant, seal }
     }
 
-    /// Which lease it is for.
+    /// Which lease the token is for.
     pub const fn grant(&self) -> Grant {
         self.grant
     }
 
-    /// What shows that it is genuine.
+    /// Shows that the token is genuine.
     pub const fn seal(&self) -> u128 {
         self.seal
     }
@@ -37,11 +44,17 @@ impl LeaseToken {
 
 impl fmt::Display for LeaseToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}{:016x}{:032x}", self.grant.expires.as_nanos(), self.grant.fencing_token.get(), self.seal)
+        write!(
+            f,
+            "{:016x}{:016x}{:032x}",
+            self.grant.expires.as_nanos(),
+            self.grant.fencing_token.get(),
+            self.seal
+        )
     }
 }
 
-/// Leaves the seal out: logs are no place for secrets.
+/// Leaves the seal out, so that logs contain no secret.
 impl fmt::Debug for LeaseToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LeaseToken").field("grant", &self.grant).finish_non_exhaustive()
@@ -53,11 +66,13 @@ impl FromStr for LeaseToken {
 
     fn from_str(text: &str) -> Result<Self, ParseLeaseTokenError> {
         let digits = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let word = |from: usize| u64::from_str_radix(&text[from..from + 16], 16).map_err(|_| ParseLeaseTokenError);
+        let word =
+            |from: usize| u64::from_str_radix(&text[from..from + 16], 16).map_err(|_| ParseLeaseTokenError);
         if !digits {
             return Err(ParseLeaseTokenError);
         }
-        let grant = Grant { expires: Timestamp::from_nanos(word(0)?), fencing_token: FencingToken::new(word(16)?) };
+        let grant =
+            Grant { expires: Timestamp::from_nanos(word(0)?), fencing_token: FencingToken::new(word(16)?) };
         Ok(Self { grant, seal: u128::from(word(32)?) << 64 | u128::from(word(48)?) })
     }
 }
@@ -65,7 +80,7 @@ impl FromStr for LeaseToken {
 impl fmt::Display for ParseLeaseTokenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
-            "this is no lease token (hint: a token is the 64 hexadecimal digits that acquire answered)",
+            "this is not a lease token (hint: a token is the 64 hexadecimal digits that acquire returned)",
         )
     }
 }

@@ -1,21 +1,30 @@
-//! The state of a concurrency limit: who holds how much, and until when.
+//! The state of a concurrency limit: which leases hold how many units, and until when.
 //!
-//! Leases stand in the order in which they expire, and nothing sweeps them: whoever looks steps over those whose
-//! time is over, and whoever writes drops them. A lease is known by its [`Grant`], which says where it stands, so
-//! finding it is a binary search; only who does not know that it was renewed makes us look at all of them.
+//! A lease holds its units until it is released or expires. Leases are kept in the order in which they expire. No task
+//! sweeps them: a read skips expired leases, and a write drops them. A [`Grant`] identifies a lease and gives its
+//! position, so finding a lease is a binary search. Only a caller that shows the grant from before a renewal causes a
+//! linear search.
+//!
+//! A plan with several concurrency limits has one lease in all of them. That lease has the highest of their fencing
+//! tokens, and the shortest ttl, counted from the latest instant that any of their keys has seen. A store that forgets
+//! states keeps the highest fencing token of all of them and starts above it. So fencing tokens grow even across a
+//! reset or an eviction within the same microsecond.
+//!
+//! A `check` on a concurrency limit takes a lease that cannot be released, because the caller gets no token. It ends
+//! with its ttl.
 
 use std::collections::VecDeque;
 use std::fmt;
 
 use crate::Timestamp;
 
-/// A number that grows with every lease of a key, so that what is protected can tell an old holder from a newer
-/// one: it remembers the highest number it has seen and refuses any lower.
+/// A number that grows with every lease of a key. The protected resource remembers the highest number that it has seen
+/// and refuses lower ones, so an old holder cannot act after a newer one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FencingToken(u64);
 
 impl FencingToken {
-    /// The fence with this number.
+    /// The fencing token with this number.
     #[inline]
     pub const fn new(number: u64) -> Self {
         Self(number)
@@ -34,58 +43,58 @@ impl fmt::Display for FencingToken {
     }
 }
 
-/// What tells a lease from every other of its key.
+/// Identifies a lease among all leases of its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Grant {
-    /// The first instant at which it is over.
+    /// The first instant at which the lease is over.
     pub expires: Timestamp,
-    /// Its number.
+    /// Its fencing token.
     pub fencing_token: FencingToken,
 }
 
-/// Units in flight for one key. `Default` is a key never seen.
+/// Units in flight for one key. `Default` is a key that was never seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Leases {
-    /// By grant: the first to expire first.
+    /// Sorted by grant: the first to expire comes first.
     entries: VecDeque<LeaseEntry>,
-    /// The sum of all that is in `held`: however much a limit in the shadow is charged, it does not overflow.
+    /// The units of all entries. An observed limit may be charged without bound, so `u64` could overflow.
     units: u128,
     last_fencing_token: FencingToken,
-    /// The latest instant at which anything was written. This key's time does not step back behind it.
+    /// The latest instant at which anything was written. The time of this key never goes back before it.
     last_written: Timestamp,
 }
 
-/// Units that are held until an instant.
+/// Units that a lease holds until an instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseEntry {
     /// Which lease it is.
     pub grant: Grant,
-    /// What it holds, at least one.
+    /// The units that it holds, at least one.
     pub units: u64,
 }
 
-/// Why entries make no leases.
+/// Why entries are not valid leases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LeasesError {
     /// A grant is not later than the one before it.
     OutOfOrder,
-    /// A lease holds nothing.
+    /// A lease holds no units.
     NoUnits,
-    /// A lease has a higher fence than the last that was handed out.
+    /// A lease has a higher fencing token than the last one that was handed out.
     FencingTokenTooHigh,
 }
 
 const NANOS_PER_MICRO: u64 = 1_000;
 
 impl Leases {
-    /// The leases of these entries, which decide as those that they are from did.
+    /// Restores leases from their entries. They decide as the original did.
     pub fn from_entries(
-        written: Timestamp,
-        last_fence: FencingToken,
+        last_written: Timestamp,
+        last_fencing_token: FencingToken,
         entries: impl IntoIterator<Item = LeaseEntry>,
     ) -> Result<Self, LeasesError> {
-        let mut leases = Self { last_fencing_token: last_fence, last_written: written, ..Self::default() };
+        let mut leases = Self { last_fencing_token, last_written, ..Self::default() };
         for entry in entries {
             if leases.entries.back().is_some_and(|last| last.grant >= entry.grant) {
                 return Err(LeasesError::OutOfOrder);
@@ -93,7 +102,7 @@ impl Leases {
             if entry.units == 0 {
                 return Err(LeasesError::NoUnits);
             }
-            if entry.grant.fencing_token > last_fence {
+            if entry.grant.fencing_token > last_fencing_token {
                 return Err(LeasesError::FencingTokenTooHigh);
             }
             leases.units += u128::from(entry.units);
@@ -102,19 +111,19 @@ impl Leases {
         Ok(leases)
     }
 
-    /// Every lease that is kept, the first to expire first.
+    /// All leases that are kept, the first to expire first.
     pub fn entries(&self) -> impl ExactSizeIterator<Item = LeaseEntry> {
         self.entries.iter().copied()
     }
 
-    /// The leases that stand behind `after`, the first to expire first; all of them if there is none. Finding the
-    /// first takes a binary search, and `after` need not be there any more.
+    /// The leases after `after`, the first to expire first; all of them if `after` is `None`. Finding the first takes a
+    /// binary search. `after` itself may be gone.
     pub fn entries_after(&self, after: Option<Grant>) -> impl ExactSizeIterator<Item = LeaseEntry> {
         let first = after.map_or(0, |after| self.entries.partition_point(|lease| lease.grant <= after));
         self.entries.range(first..).copied()
     }
 
-    /// The highest number that was handed out.
+    /// The highest fencing token that was handed out.
     pub fn last_fencing_token(&self) -> FencingToken {
         self.last_fencing_token
     }
@@ -124,7 +133,7 @@ impl Leases {
         self.last_written
     }
 
-    /// Leases kept, those included that are over and were not dropped yet.
+    /// The number of leases kept, including expired ones that were not dropped yet.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
@@ -134,7 +143,7 @@ impl Leases {
         self.entries.is_empty()
     }
 
-    /// Units of all leases that are kept.
+    /// The units of all leases that are kept.
     pub fn units(&self) -> u64 {
         u64::try_from(self.units).unwrap_or(u64::MAX)
     }
@@ -144,27 +153,32 @@ impl Leases {
         self.entries.capacity() * size_of::<LeaseEntry>()
     }
 
-    /// The instant that counts for a caller whose clock shows `now`.
+    /// The instant that counts for a caller whose clock shows `now`: time never goes back before the last write.
     #[inline]
     pub fn effective_now(&self, now: Timestamp) -> Timestamp {
         self.last_written.max(now)
     }
 
-    /// The number of the next lease: the time in microseconds, so that numbers grow even if this state is lost,
-    /// and more than the last one, so that they grow within a microsecond.
+    /// The fencing token of the next lease. It is at least the time in microseconds, so that tokens grow even if this
+    /// state is lost. It is higher than the last one, so that tokens grow within a microsecond.
     pub fn next_fencing_token(&self, now: Timestamp) -> FencingToken {
-        FencingToken(self.last_fencing_token.0.saturating_add(1).max(self.effective_now(now).as_nanos() / NANOS_PER_MICRO))
+        FencingToken(
+            self.last_fencing_token
+                .0
+                .saturating_add(1)
+                .max(self.effective_now(now).as_nanos() / NANOS_PER_MICRO),
+        )
     }
 
-    /// Units whose lease is not over.
+    /// The units of leases that have not expired.
     pub fn units_at(&self, now: Timestamp) -> u64 {
         u64::try_from(self.live_units_at(self.effective_now(now))).unwrap_or(u64::MAX)
     }
 
-    /// When so many leases will have ended by themselves that no more than `left` units are held; none if no more are.
+    /// The instant at which, by expiry alone, no more than `left` units are held. `None` if that is already so.
     ///
-    /// Looks from the end that is nearer: a limit that is enforced is over by little, and one that looks on may be over
-    /// by any number of leases.
+    /// Searches from the nearer end: an enforced limit exceeds `left` by little, an observed limit may exceed it by any
+    /// number of leases.
     pub(crate) fn when_at_most(&self, left: u64, now: Timestamp) -> Option<Timestamp> {
         let instant = self.effective_now(now);
         let is_live = |lease: &&LeaseEntry| lease.grant.expires > instant;
@@ -183,32 +197,34 @@ impl Leases {
         last_to_end.map(|lease| lease.grant.expires)
     }
 
-    /// The first instant at which all leases are over and the next fence is the time again.
+    /// The first instant at which all leases have expired and the next fencing token is the time again.
     pub(crate) fn reset_at(&self) -> Timestamp {
-        let fence_is_past = self.last_fencing_token.0.saturating_add(1).saturating_mul(NANOS_PER_MICRO);
-        let fence_is_past = Timestamp::from_nanos(if self.last_fencing_token.0 == 0 { 0 } else { fence_is_past });
-        self.entries.back().map_or(fence_is_past, |last| last.grant.expires.max(fence_is_past))
+        let token_passed_at = match self.last_fencing_token.0 {
+            0 => Timestamp::from_nanos(0),
+            last => Timestamp::from_nanos(last.saturating_add(1).saturating_mul(NANOS_PER_MICRO)),
+        };
+        self.entries.back().map_or(token_passed_at, |last| last.grant.expires.max(token_passed_at))
     }
 
-    /// Hands out `units`.
+    /// Adds a lease on `units`.
     pub fn acquire(&mut self, grant: Grant, units: u64, now: Timestamp) {
         self.drop_expired(now);
-        let place = self.entries.partition_point(|lease| lease.grant < grant);
-        self.entries.insert(place, LeaseEntry { grant, units });
+        let index = self.entries.partition_point(|lease| lease.grant < grant);
+        self.entries.insert(index, LeaseEntry { grant, units });
         self.units += u128::from(units);
         self.last_fencing_token = self.last_fencing_token.max(grant.fencing_token);
     }
 
-    /// Takes back what `grant` holds: the units, or none if it holds nothing any more.
+    /// Removes the lease of `grant` and returns its units. `None` if the lease is gone.
     pub fn release(&mut self, grant: Grant, now: Timestamp) -> Option<u64> {
         self.drop_expired(now);
-        let at = self.find(grant)?;
-        let lease = self.entries.remove(at)?;
+        let index = self.find(grant)?;
+        let lease = self.entries.remove(index)?;
         self.units -= u128::from(lease.units);
         Some(lease.units)
     }
 
-    /// Lets the lease of `grant` last until `expires`: its new grant, or none if it holds nothing any more.
+    /// Moves the end of a lease to `expires` and returns its new grant. `None` if the lease is gone.
     pub fn renew(&mut self, grant: Grant, expires: Timestamp, now: Timestamp) -> Option<Grant> {
         let units = self.release(grant, now)?;
         let renewed = Grant { expires, ..grant };
@@ -216,30 +232,32 @@ impl Leases {
         Some(renewed)
     }
 
-    /// Leases with one lease in place of all, for questions about their sum and their end.
+    /// A state with one lease in place of all. It has the same sum and the same end.
     pub(crate) fn summarized(&self, now: Timestamp) -> Self {
         let units = self.units_at(now);
         let last = self.entries.back().filter(|_| units > 0);
-        let held = last.map(|last| LeaseEntry { units, ..*last }).into_iter().collect();
-        Self { entries: held, units: u128::from(units), ..*self }
+        let entries = last.map(|last| LeaseEntry { units, ..*last }).into_iter().collect();
+        Self { entries, units: u128::from(units), ..*self }
     }
 
-    /// Where the lease is that was handed out with this fence.
+    /// The index of the lease that was handed out with this fencing token.
     fn find(&self, grant: Grant) -> Option<usize> {
         let by_grant = self.entries.binary_search_by_key(&grant, |lease| lease.grant).ok();
-        by_grant.or_else(|| self.entries.iter().position(|lease| lease.grant.fencing_token == grant.fencing_token))
+        by_grant.or_else(|| {
+            self.entries.iter().position(|lease| lease.grant.fencing_token == grant.fencing_token)
+        })
     }
 
     fn live_units_at(&self, instant: Timestamp) -> u128 {
-        let over: u128 = self.expired_at(instant).map(|lease| u128::from(lease.units)).sum();
-        self.units - over
+        let expired: u128 = self.expired_at(instant).map(|lease| u128::from(lease.units)).sum();
+        self.units - expired
     }
 
     fn expired_at(&self, instant: Timestamp) -> impl Iterator<Item = &LeaseEntry> {
         self.entries.iter().take_while(move |lease| lease.grant.expires <= instant)
     }
 
-    /// Moves this key's time on, and drops what is over.
+    /// Advances this key's time and drops expired leases.
     fn drop_expired(&mut self, now: Timestamp) {
         self.last_written = self.effective_now(now);
         while let Some(first) = self.entries.front()
@@ -252,12 +270,12 @@ impl Leases {
 }
 
 impl LeasesError {
-    /// What is wrong with them.
+    /// What is wrong with the entries.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::OutOfOrder => "leases are not in the order in which they expire",
             Self::NoUnits => "a lease holds nothing",
-            Self::FencingTokenTooHigh => "a lease has a higher fence than was handed out",
+            Self::FencingTokenTooHigh => "a lease has a higher fencing token than was handed out",
         }
     }
 }

@@ -6,13 +6,18 @@
 //! listener  ->  Request  ->  rules  ->  Plan  ->  store  ->  Outcome  ->  Decision  ->  response
 //! ```
 //!
-//! This crate holds the words in the middle and nothing else: what a [`Limit`] is and how it is written, what
-//! each [`algorithm`] means to the last unit, the [`Plan`] of counters that one request touches, and
-//! how the [`Outcome`]s of a plan become one [`Decision`]. It knows no async, no I/O and no clock; time is a
-//! [`Timestamp`] that the caller hands in. The crate `tidegate` adds a store, a clock and a limiter on top.
+//! This crate has the types in the middle of that flow and the functions between them. It has no async, no I/O and no
+//! clock: time is a [`Timestamp`] that the caller passes in. The crate `tidegate` adds stores, clocks and limiters.
+//!
+//! - A [`Limit`] is an [`algorithm`] with checked parameters, such as `100 per minute`.
+//! - A [`Plan`] is all that one request charges. Each [`Charge`] is a cost for a key on a [`Counter`].
+//! - An [`Outcome`] is what one limit of a plan says about the request.
+//! - A [`Decision`] is the merged outcomes of a plan: allowed or denied, and which limit decided.
+//! - An `Answer` (in `rules`) is what the rules make of the outcomes for a listener. Rules can do more than allow and
+//!   deny: delay a request, mark it, shadow-ban it, or only report that it is over a limit.
 //!
 //! ```
-//! use tidegate_core::{Limit, Verdict};
+//! use tidegate_core::Limit;
 //!
 //! let limit: Limit = "5 per 30s".parse()?;
 //! let long: Limit = "{algorithm: gcra, limit: 5, per: 30s, burst: 5}".parse()?;
@@ -23,50 +28,50 @@
 //! # Ok::<(), tidegate_core::LimitError>(())
 //! ```
 //!
-//! The feature `calendar` (on by default) has windows that are days, weeks or months of a time zone, the feature `rules`
-//! has `rules`: matching requests to limits.
+//! The feature `calendar` (on by default) adds windows that are days, weeks or months of a time zone. The feature
+//! `rules` adds the module `rules`, which finds the limits of a request.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(missing_debug_implementations)]
 
 pub mod algorithm;
 mod charged_at;
+mod counter;
 mod decimal;
 mod decision;
 pub mod headers;
 mod key;
-mod key_values;
 mod lease_token;
 mod leases;
-mod usage_log;
 mod limit;
 mod limit_id;
+pub mod migration;
 mod op;
 mod outcome;
-mod packed;
+mod packed_state;
 mod plan;
 mod rate;
 #[cfg(feature = "rules")]
 pub mod rules;
-pub mod migration;
+mod store_policy;
 pub mod text;
 mod time;
+mod usage_log;
 
+pub use algorithm::Algorithm;
 pub use charged_at::ChargedAt;
+pub use counter::{Counter, CounterId, KeyForm};
 pub use decision::Decision;
-pub use key::{IntoKey, IpKey, KeyBuf, KeyDigits};
-pub use key_values::{KeyValue, key_values};
+pub use key::{IntoKey, IpKey, KeyBuf, KeyDigits, KeyValue, key_values};
 pub use lease_token::{LeaseToken, ParseLeaseTokenError};
 pub use leases::{FencingToken, Grant, LeaseEntry, Leases, LeasesError};
-pub use usage_log::{CopyProgress, UsageLog, UsageLogCopy, UsageEntry, UsageLogError};
-pub use limit::{Algorithm, AlgorithmName, Limit, LimitBuilder, LimitError, LimitSpec, ReleaseRate};
+pub use limit::{AlgorithmName, Limit, LimitBuilder, LimitError, LimitSpec, ReleaseRate};
 pub use limit_id::LimitId;
 pub use op::Op;
-pub use outcome::{TimedCost, Outcome, ChargeDecision, OutcomeKind};
-pub use packed::PackedState;
-pub use plan::{
-    Charge, Counter, CounterId, DenyCache, KeyForm, Mode, OnStoreFailure, PLAN_CHARGES_MAX, Plan, PlanFull,
-    StorePolicy, Role,
-};
+pub use outcome::{ChargeDecision, Outcome, OutcomeKind, TimedCost};
+pub use packed_state::PackedState;
+pub use plan::{Charge, PLAN_CHARGES_MAX, Plan, PlanFull, Role};
 pub use rate::{Rate, UNITS_MAX, WINDOW_NS_MAX, WINDOW_NS_MIN};
+pub use store_policy::{DenyCache, Mode, OnStoreFailure, StorePolicy};
 pub use time::{Nanos, Timestamp, Wait};
+pub use usage_log::{CopyProgress, UsageEntry, UsageLog, UsageLogCopy, UsageLogError};

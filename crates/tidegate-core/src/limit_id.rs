@@ -1,31 +1,31 @@
-//! What a limit is known by within its rule.
+//! What identifies a limit within its rule.
 
 use std::fmt;
 
 use crate::Limit;
 
-/// What a limit is known by within its rule.
+/// What identifies a limit within its rule.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LimitId {
     /// Its name.
     Name(Box<str>),
-    /// Its place among the limits, from 0.
+    /// Its position among the rule's limits, from 0.
     Position(usize),
 }
 
 impl LimitId {
-    /// The name of a limit; of one without a name its place.
-    pub fn from_limit(limit: &Limit, place: usize) -> Self {
-        limit.name().map_or(Self::Position(place), |name| Self::Name(name.into()))
+    /// The name of a limit, or its position if it has no name.
+    pub fn from_limit(limit: &Limit, position: usize) -> Self {
+        limit.name().map_or(Self::Position(position), |name| Self::Name(name.into()))
     }
 }
 
-/// Its name; of one without a name its place, from 1.
+/// The name of the limit, or its position counted from 1.
 impl fmt::Display for LimitId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Name(name) => f.write_str(name),
-            Self::Position(place) => write!(f, "{}", place + 1),
+            Self::Position(position) => write!(f, "{}", position + 1),
         }
     }
 }

@@ -1,18 +1,22 @@
-//! What becomes of counters when limits change, so that nobody gets a fresh window.
+//! What happens to counters when limits change. A change must not give clients a fresh window.
 //!
-//! A limit that keeps its shape keeps its counter, and all that was used stays used. One whose shape changed (the
-//! algorithm, W, n, where windows begin) is a new counter that starts empty. The old one is then enforced beside it
-//! for the shorter of the two windows, and is [`Retiring`] for that long.
+//! The identity of a counter is its rule, the name or position of the limit, and the format of its state: the
+//! algorithm, W, n and align; for a calendar its unit, zone and first day. For leases the format is only the algorithm,
+//! because each lease says when it ends.
+//!
+//! A limit whose L or burst changed finds the state that it had, and used units stay used. A limit whose state format
+//! changed is a new counter that starts empty. The old counter then stays in the plan as a [`SupersededCounter`] for
+//! the shorter of the two windows. Limiters and rules both use this module.
 //!
 //! ```
-//! use tidegate_core::succession::retire;
+//! use tidegate_core::migration::supersede;
 //! use tidegate_core::{Counter, Timestamp};
 //!
 //! let counter = |limit: &str| Ok::<_, tidegate_core::LimitError>(Counter::new("login", 0, limit.parse()?));
 //! let now = Timestamp::from_nanos(0);
-//! assert!(retire(&counter("5 per minute")?, &counter("9 per minute")?, now).is_none());
-//! let retiring = retire(&counter("5 per minute")?, &counter("100 per hour")?, now).expect("another W");
-//! assert_eq!(retiring.until.as_nanos(), 60_000_000_000);
+//! assert!(supersede(&counter("5 per minute")?, &counter("9 per minute")?, now).is_none());
+//! let superseded = supersede(&counter("5 per minute")?, &counter("100 per hour")?, now).expect("another W");
+//! assert_eq!(superseded.until.as_nanos(), 60_000_000_000);
 //! # Ok::<(), tidegate_core::LimitError>(())
 //! ```
 
@@ -21,20 +25,20 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{Counter, CounterId, Timestamp, Wait};
 
-/// A counter on its way out.
+/// The old counter of a limit that changed. It is still enforced for a while.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SupersededCounter {
     /// The counter.
     pub counter: Counter,
-    /// The first instant at which it is not enforced any more.
+    /// The first instant at which it is no longer enforced.
     pub until: Timestamp,
 }
 
-/// A counter and what its limit is known by: within a rule a [`LimitId`](crate::LimitId), within a set of rules
-/// the rule's identity too.
+/// A counter with the identity of its limit: a [`LimitId`](crate::LimitId) within a rule, and also the rule's identity
+/// within a set of rules.
 #[derive(Clone, Copy, Debug)]
 pub struct IdentifiedCounter<'a, I> {
-    /// What the limit is known by, before and after a change.
+    /// The identity of the limit, the same before and after a change.
     pub identity: I,
     /// The counter.
     pub counter: &'a Counter,
@@ -43,13 +47,13 @@ pub struct IdentifiedCounter<'a, I> {
 /// Limits before and after a change.
 #[derive(Clone, Copy, Debug)]
 pub struct LimitMigration<'a, I> {
-    /// Before it.
+    /// The limits before the change.
     pub old: &'a [IdentifiedCounter<'a, I>],
-    /// After it.
+    /// The limits after the change.
     pub new: &'a [IdentifiedCounter<'a, I>],
-    /// What was on its way out before it.
+    /// The counters that were superseded earlier.
     pub superseded: &'a [SupersededCounter],
-    /// When it happens.
+    /// When the change happens.
     pub now: Timestamp,
 }
 
@@ -61,8 +65,7 @@ impl SupersededCounter {
     }
 }
 
-/// `old` on its way out, if the limit that counted there counts in `new` from `now` on; none if that is the same
-/// counter.
+/// Supersedes `old` if the limit that counted there counts in `new` from `now` on. `None` if both are the same counter.
 pub fn supersede(old: &Counter, new: &Counter, now: Timestamp) -> Option<SupersededCounter> {
     if old.id() == new.id() {
         return None;
@@ -73,34 +76,41 @@ pub fn supersede(old: &Counter, new: &Counter, now: Timestamp) -> Option<Superse
 }
 
 impl<I: Ord> LimitMigration<'_, I> {
-    /// What is on its way out after the change: each counter once and for as long as anything asks for, none that a new
-    /// limit counts in.
+    /// The counters that are superseded after the change. Each counter is listed once, with the latest end that applies
+    /// to it. A counter that a new limit uses is not listed.
     ///
-    /// The latest to go comes first, so leaving out those whose time is over moves no other. A limit that is known by
-    /// nothing new was taken away, and goes at once.
+    /// The counter that ends last comes first, so skipping those that have ended does not move the others. The counter
+    /// of a limit that was removed is not listed.
     pub fn superseded(&self) -> Vec<SupersededCounter> {
         let successors: BTreeMap<&I, &Counter> =
             self.new.iter().map(|new| (&new.identity, new.counter)).collect();
-        let replaced =
-            self.old.iter().filter_map(|old| supersede(old.counter, successors.get(&old.identity)?, self.now));
+        let replaced = self
+            .old
+            .iter()
+            .filter_map(|old| supersede(old.counter, successors.get(&old.identity)?, self.now));
         let leftover = self.superseded.iter().filter(|old| old.is_enforced(self.now)).cloned();
-        let mut retiring: Vec<SupersededCounter> = replaced.chain(leftover).collect();
-        retiring.sort_by_key(|old| Reverse(old.until));
-        let mut taken: BTreeSet<CounterId> = self.new.iter().map(|new| new.counter.id()).collect();
-        retiring.retain(|old| taken.insert(old.counter.id()));
-        retiring
+        let mut superseded: Vec<SupersededCounter> = replaced.chain(leftover).collect();
+        superseded.sort_by_key(|old| Reverse(old.until));
+        let mut seen: BTreeSet<CounterId> = self.new.iter().map(|new| new.counter.id()).collect();
+        superseded.retain(|old| seen.insert(old.counter.id()));
+        superseded
     }
 }
 
-/// When the next of these goes.
-pub fn next_expiry<'a>(retiring: impl IntoIterator<Item = &'a SupersededCounter>, now: Timestamp) -> Option<Timestamp> {
-    retiring.into_iter().filter(|old| old.is_enforced(now)).map(|old| old.until).min()
+/// When the next of these counters ends.
+pub fn next_expiry<'a>(
+    superseded: impl IntoIterator<Item = &'a SupersededCounter>,
+    now: Timestamp,
+) -> Option<Timestamp> {
+    superseded.into_iter().filter(|old| old.is_enforced(now)).map(|old| old.until).min()
 }
 
-/// The instant, `from` or later, from which on a wait is over before another counter goes, and that wait.
+/// Finds the first instant, `from` or later, from which a wait ends before the next superseded counter does. Returns
+/// that instant and the wait.
 ///
-/// `next_expiry` says when the next one goes after an instant, and `wait_at` how long the wait is from an instant on, by
-/// the counters that are enforced then. Without this a wait would be told that ends long after what it waits for.
+/// `next_expiry` returns when the next counter ends after an instant. `wait_at` returns how long the wait is from an
+/// instant on, by the counters that are enforced then. Without this function, a caller would report a wait that ends
+/// long after the counter that it waits for.
 pub fn wait_past_superseded(
     mut from: Timestamp,
     next_expiry: impl Fn(Timestamp) -> Option<Timestamp>,
@@ -108,9 +118,9 @@ pub fn wait_past_superseded(
 ) -> (Timestamp, Wait) {
     loop {
         let wait = wait_at(from);
-        let over = wait.span().map(|wait| from.saturating_add(wait));
+        let ends_at = wait.span().map(|wait| from.saturating_add(wait));
         match next_expiry(from) {
-            Some(end) if over.is_none_or(|over| over >= end) => from = end,
+            Some(expiry) if ends_at.is_none_or(|ends_at| ends_at >= expiry) => from = expiry,
             _ => return (from, wait),
         }
     }

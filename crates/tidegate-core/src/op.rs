@@ -1,4 +1,4 @@
-//! What a store is asked to do with a plan.
+//! The operations of a store.
 
 use crate::{ChargedAt, LeaseToken, Nanos};
 
@@ -6,49 +6,50 @@ use crate::{ChargedAt, LeaseToken, Nanos};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Op {
-    /// Charge all of it, or none.
+    /// Charge the whole plan, or nothing.
     Check,
-    /// Answer as a check would, and change nothing.
+    /// Decide as a check would, and change nothing.
     Peek,
-    /// Answer for a plan that is denied in any case, because another part of it is: charge nothing.
+    /// Report outcomes for a plan that is denied in any case, because another part of the request is denied. Charges
+    /// nothing.
     Deny {
-        /// Whether limits that count denied attempts count this one.
+        /// Whether limits with `count_denied` count this attempt.
         counted: bool,
     },
-    /// Charge all of it or none, and hand out the lease of what concurrency limits give.
+    /// Charge the whole plan or nothing, and return a lease on the units of its concurrency limits.
     Acquire {
-        /// The longest that the lease lasts; as long as its limits allow if none.
+        /// The longest time that the lease lasts. If `None`, the lease lasts as long as its limits allow.
         ttl: Option<Nanos>,
     },
-    /// Let a lease last from now on.
+    /// Extend a lease, starting from now.
     Renew {
         /// The lease.
         token: LeaseToken,
-        /// The longest that it lasts; as long as its limits allow if none.
+        /// The longest time that the lease lasts. If `None`, the lease lasts as long as its limits allow.
         ttl: Option<Nanos>,
     },
-    /// Give back what a lease holds.
+    /// Give back the units of a lease.
     Release {
         /// The lease.
         token: LeaseToken,
     },
-    /// Give back what the plan charged, no more than each key used.
+    /// Give back the units that the plan charged, at most what each key has used.
     Refund {
-        /// When it was charged, so that nothing is taken from what was charged later; the newest units if none.
+        /// When the plan was charged, so that a refund does not give back later charges. If `None`, the newest units.
         charged_at: Option<ChargedAt>,
     },
-    /// Forget what the plan's keys used.
+    /// Forget what the plan's keys have used.
     Reset,
 }
 
 impl Op {
-    /// Whether it decides a plan and charges what is admitted.
+    /// Whether the operation decides a plan and charges it if it is allowed.
     #[inline]
     pub const fn charges(self) -> bool {
         matches!(self, Self::Check | Self::Acquire { .. })
     }
 
-    /// Whether its reply has an outcome for each charge.
+    /// Whether the reply has an outcome for each charge.
     #[inline]
     pub const fn decides(self) -> bool {
         matches!(self, Self::Check | Self::Peek | Self::Acquire { .. } | Self::Deny { .. })

@@ -1,22 +1,23 @@
-//! What is asked of one limit, and what it answers.
+//! A request to one limit, and its outcome.
 
 use crate::{Nanos, Role, Timestamp, Wait};
 
-/// One question to one limit: may `cost` units pass at `now`?
+/// A request to one limit: may `cost` units pass at `now`?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimedCost {
     /// The instant of the request.
     pub now: Timestamp,
-    /// The units it takes. Zero changes nothing and is allowed unless the limit is over already.
+    /// The units that the request takes. A cost of zero changes nothing and is allowed unless the limit is already
+    /// over.
     pub cost: u64,
 }
 
-/// Whether a request may pass.
+/// Whether a request passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OutcomeKind {
-    /// It fits.
+    /// The cost fits.
     Allowed,
-    /// It does not fit.
+    /// The cost does not fit.
     Denied,
 }
 
@@ -28,49 +29,49 @@ impl OutcomeKind {
     }
 }
 
-/// What became of an ask: a limit may let a request pass that another one denies.
+/// How a charge was decided: a limit may allow a request that another limit of the plan denies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChargeDecision {
     /// What this limit says.
     pub outcome: OutcomeKind,
-    /// What all limits of the request that are enforced say together.
+    /// What the enforced limits of the plan say together.
     pub decision: OutcomeKind,
-    /// Whether this limit is one of them.
+    /// Whether this limit is enforced.
     pub role: Role,
 }
 
 impl ChargeDecision {
-    /// The ruling on a request that touches one limit, which is enforced.
+    /// For a plan with one limit, which is enforced.
     #[inline]
-    pub const fn of_one(verdict: OutcomeKind) -> Self {
-        Self { outcome: verdict, decision: verdict, role: Role::Enforced }
+    pub const fn of_one(kind: OutcomeKind) -> Self {
+        Self { outcome: kind, decision: kind, role: Role::Enforced }
     }
 
-    /// Whether the caller gets to hear when to come again: if the request does not pass or, from a limit that looks
-    /// on, if it would not.
+    /// Whether the outcome includes a retry time: for an enforced limit if the request is denied, for an observed limit
+    /// if the cost does not fit.
     #[inline]
     pub(crate) fn has_retry_after(self) -> bool {
-        let said = match self.role {
+        let kind = match self.role {
             Role::Enforced => self.decision,
             Role::Observed => self.outcome,
         };
-        said == OutcomeKind::Denied
+        kind == OutcomeKind::Denied
     }
 }
 
-/// The answer of one limit in a plan.
+/// What one limit of a plan says about a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Outcome {
-    /// Whether this limit, alone, lets the request pass.
+    /// Whether this limit alone would allow the request.
     pub kind: OutcomeKind,
-    /// The units this limit would still admit at this instant, after this request.
+    /// The units that this limit would still admit at this instant, after this request.
     pub remaining: u64,
-    /// The least wait after which this limit admits the same request, if nothing else comes for the key. Zero
-    /// if the request as a whole was allowed; of a limit that only looks on, zero if it fits.
+    /// The shortest wait after which this limit admits the same request, if the key gets no other requests. Zero if the
+    /// whole request was allowed, and for an observed limit if the cost fits.
     pub retry_after: Wait,
-    /// The least wait after which the key is as if never seen.
+    /// The shortest wait after which the key is as if it was never seen.
     pub reset_after: Nanos,
-    /// How long the request is to be held before it goes on. A limit that only looks on holds nothing.
+    /// How long the request must be held before it goes on. Zero for an observed limit.
     pub delay: Nanos,
 }

@@ -1,11 +1,11 @@
-//! A rate: so many units per window.
+//! A rate: units per window.
 
 use crate::limit::LimitError;
 
 /// The largest limit, burst or queue, in units.
 ///
-/// Chosen so that units times window, the largest product a decision forms, stays far inside 128 bits, and a
-/// counter fits 40 bits of a 16-byte state.
+/// With this bound, units times window (the largest product in a decision) stays far below 128 bits, and a counter fits
+/// 40 bits of a 16-byte state.
 pub const UNITS_MAX: u64 = (1 << 40) - 1;
 /// The shortest window: one millisecond.
 pub const WINDOW_NS_MIN: u64 = 1_000_000;
@@ -38,7 +38,7 @@ impl Rate {
         Ok(Self { limit, window_ns })
     }
 
-    /// So many units per the same window, at most [`UNITS_MAX`].
+    /// The same window with another limit, at most [`UNITS_MAX`].
     pub(crate) fn resized(self, limit: u64) -> Self {
         Self { limit: limit.min(UNITS_MAX), ..self }
     }
@@ -49,9 +49,9 @@ impl Rate {
         self.limit
     }
 
-    /// The window in nanoseconds. Where windows are those of a calendar and not all of one length, what a day, a
-    /// week or a month is taken for: 24 hours, 7 days or 30 days. No decision depends on it there;
-    /// [`Limit::window_ns_at`](crate::Limit::window_ns_at) has the true length.
+    /// The window in nanoseconds. Calendar windows vary in length; for them this is a nominal length: 24 hours for a
+    /// day, 7 days for a week, 30 days for a month. No decision depends on the nominal length.
+    /// [`Limit::window_ns_at`](crate::Limit::window_ns_at) returns the true one.
     #[inline]
     pub const fn window_ns(&self) -> u64 {
         self.window_ns

@@ -1,7 +1,8 @@
 //! Instants and spans, in whole nanoseconds.
 //!
-//! Instants fit `u64` (until the year 2554). Spans need more: the last unit of "1 per year, burst 1000" comes
-//! back after a thousand years, which is past `u64` nanoseconds, and an answer that saturates is not exact.
+//! An instant is a `u64`, which lasts until the year 2554. A span is a `u128`: the last unit of "1 per year, burst
+//! 1000" comes back after a thousand years. That does not fit `u64` nanoseconds, and a saturated value would not be
+//! exact.
 
 use std::fmt;
 use std::time::Duration;
@@ -23,7 +24,7 @@ impl Timestamp {
         self.0
     }
 
-    /// This instant moved `span` later; the end of representable time if there is no such instant.
+    /// This instant plus `span`. Saturates at the end of representable time.
     pub fn saturating_add(self, span: Nanos) -> Self {
         Self(u64::try_from(u128::from(self.0).saturating_add(span.0)).unwrap_or(u64::MAX))
     }
@@ -34,7 +35,7 @@ impl Timestamp {
 pub struct Nanos(u128);
 
 impl Nanos {
-    /// No time at all.
+    /// An empty span.
     pub const ZERO: Self = Self(0);
 
     /// A span of this many nanoseconds.
@@ -49,7 +50,7 @@ impl Nanos {
         self.0
     }
 
-    /// Whole seconds, rounded up, as a client is told them: then it does not come back too early.
+    /// Whole seconds, rounded up, so that a client that waits for that long does not come back too early.
     ///
     /// ```
     /// use tidegate_core::Nanos;
@@ -74,14 +75,14 @@ impl Nanos {
         }
     }
 
-    /// From `now` to the absolute instant `target_ns`, which may lie past the end of [`Timestamp`]; zero if it
-    /// is over already.
+    /// The span from `now` to the absolute instant `target_ns`, which may lie after the end of [`Timestamp`]. Zero if
+    /// `target_ns` is in the past.
     #[inline]
     pub(crate) fn between(now: Timestamp, target_ns: u128) -> Self {
         Self(target_ns.saturating_sub(u128::from(now.0)))
     }
 
-    /// The span as a standard [`Duration`]; the longest there is if it does not fit.
+    /// The span as a standard [`Duration`]; [`Duration::MAX`] if it does not fit.
     pub fn as_duration(self) -> Duration {
         const NANOS_PER_SECOND: u128 = 1_000_000_000;
         match u64::try_from(self.0 / NANOS_PER_SECOND) {
@@ -110,7 +111,7 @@ impl fmt::Display for Nanos {
     }
 }
 
-/// How long to wait: a span, or never. Never is longer than any span.
+/// How long to wait: a span, or never. "Never" orders after every span.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Wait(u128);
 

@@ -1,14 +1,20 @@
-//! Any bytes as a request in JSON, of ours or of envoyproxy/ratelimit's `/json`. Nothing panics, what is refused can be
-//! shown, and what is read stays within its bounds.
+//! Any bytes as a JSON request, in our format or in that of envoyproxy/ratelimit's `/json`. Nothing panics, every error
+//! has a message, and accepted requests are within bounds.
 
 use tidegate_server::json::{
-    self, BATCH_REQUESTS_MAX, DESCRIPTORS_MAX, ENTRIES_MAX, RequestForm, SingleOrBatch, JsonRequest,
+    self, BATCH_REQUESTS_MAX, DESCRIPTORS_MAX, ENTRIES_MAX, JsonRequest, RequestForm, SingleOrBatch,
 };
 use tidegate_server::serve::rls;
 
-const FORMS: [RequestForm; 5] = [RequestForm::OptionalDomain, RequestForm::Check, RequestForm::Acquire, RequestForm::Renew, RequestForm::Release];
+const FORMS: [RequestForm; 5] = [
+    RequestForm::OptionalDomain,
+    RequestForm::Check,
+    RequestForm::Acquire,
+    RequestForm::Renew,
+    RequestForm::Release,
+];
 
-/// Reads the bytes in every form that a request in JSON has.
+/// Reads the bytes in every form of a JSON request.
 pub fn json_request(bytes: &[u8]) {
     match json::read_owned(bytes) {
         Ok(request) => assert!(!request.request.descriptors.is_empty()),
@@ -26,7 +32,7 @@ pub fn json_request(bytes: &[u8]) {
         }
         Err(error) => assert!(!error.to_string().is_empty()),
     }
-    match rls::json::read(bytes) {
+    match rls::protojson::read(bytes) {
         Ok(request) => match request.to_request() {
             Ok(request) => assert!(!request.domain().is_empty() && !request.descriptors().is_empty()),
             Err(error) => assert!(!error.to_string().is_empty()),
@@ -39,12 +45,12 @@ fn assert_bounded(request: &JsonRequest<'_>) {
     let entries = request.entry_refs();
     let descriptors = entries.descriptors();
     assert!((1..=DESCRIPTORS_MAX).contains(&descriptors.len()));
-    let kept = request.clone().into_owned();
-    assert_eq!(kept.domain.as_deref().unwrap_or_default(), request.domain());
-    for (descriptor, kept) in descriptors.iter().zip(&kept.request.descriptors) {
+    let owned = request.clone().into_owned();
+    assert_eq!(owned.domain.as_deref().unwrap_or_default(), request.domain());
+    for (descriptor, owned) in descriptors.iter().zip(&owned.request.descriptors) {
         assert!(descriptor.entries.len() <= ENTRIES_MAX);
-        let lent = descriptor.entries.iter().map(|entry| (entry.key, entry.value));
-        assert!(lent.eq(kept.entries.iter().map(|(key, value)| (&**key, &**value))));
-        assert_eq!(descriptor.cost, kept.cost);
+        let borrowed = descriptor.entries.iter().map(|entry| (entry.key, entry.value));
+        assert!(borrowed.eq(owned.entries.iter().map(|(key, value)| (&**key, &**value))));
+        assert_eq!(descriptor.cost, owned.cost);
     }
 }

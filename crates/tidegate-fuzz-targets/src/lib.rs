@@ -1,6 +1,6 @@
-//! What the fuzzers in `fuzz/` run on each input, as plain functions that panic where something is wrong.
+//! The functions that the fuzzers in `fuzz/` run on each input. They panic if something is wrong.
 //!
-//! `scripts/fuzz` searches for inputs. The tests here replay the inputs that are kept in `fuzz/corpus`, without a fuzzer.
+//! `scripts/fuzz` searches for inputs. The tests here replay the inputs in `fuzz/corpus`, without a fuzzer.
 
 mod json_request;
 mod patterns;

@@ -1,19 +1,19 @@
-//! Any text as any kind of pattern, held against any values. Nothing panics, a negated pattern says the opposite, and
-//! rules are found by the index as by looking at each.
+//! Any text as any kind of pattern, with any values. Nothing panics, a negated pattern decides the opposite, and the
+//! index finds the same rules as checking each rule.
 //!
-//! The input is lines: of the first ones each is a kind and a text, up to an empty line; then come values.
+//! The input is lines. Up to an empty line, each line is a kind and a text of a pattern. The lines after it are values.
 
 use tidegate_core::rules::{
-    Apply, Attribute, CaseSensitivity, Condition, Descriptor, Domain, Entry, Lookup, RuleMatches, Net, PathPattern, Pattern,
-    PatternError, Rule, Ruleset,
+    Apply, Attribute, CaseSensitivity, Condition, Descriptor, Domain, Entry, Lookup, Net, PathPattern,
+    Pattern, PatternError, Rule, RuleMatches, Ruleset,
 };
 
-/// Enough for the index to have something to choose from, and few enough to be quick.
+/// Enough to give the index a choice, and few enough to be fast.
 const RULES_MAX: usize = 16;
 const VALUES_MAX: usize = 16;
 const NAMES: [&str; 6] = ["path", "host", "method", "ip", "header.x", "other"];
 
-/// Reads the first lines as patterns and matches the others against them.
+/// Reads the first lines as patterns and matches the other lines against them.
 pub fn patterns(text: &str) {
     let (rules, values) = text.split_once("\n\n").unwrap_or((text, text));
     let conditions: Vec<Condition> = rules.lines().take(RULES_MAX).filter_map(condition).collect();
@@ -57,11 +57,11 @@ fn pattern(kind: char, text: &str) -> Result<Pattern, PatternError> {
         'x' => Ok(Pattern::Absent),
         _ => Pattern::path(text),
     };
-    // In upper case it is negated.
+    // Upper case means negated.
     pattern.map(|pattern| if kind.is_ascii_uppercase() { pattern.negated() } else { pattern })
 }
 
-/// A descriptor matches a pattern or its negation.
+/// A descriptor matches either a pattern or its negation.
 fn assert_negated(condition: &Condition, value: &str) {
     let negated =
         Condition { attribute: condition.attribute.clone(), pattern: condition.pattern.clone().negated() };
@@ -77,7 +77,7 @@ fn assert_negated(condition: &Condition, value: &str) {
 }
 
 fn assert_index(conditions: &[Condition], values: &[&str], apply: Apply) {
-    // Each alone, and each with the one after it.
+    // Each condition alone, and each with the next one.
     let alone = conditions.iter().map(|condition| vec![condition.clone()]);
     let pairs = conditions.windows(2).map(<[Condition]>::to_vec);
     let named = |(number, conditions): (usize, Vec<Condition>)| Rule {
@@ -96,7 +96,7 @@ fn assert_index(conditions: &[Condition], values: &[&str], apply: Apply) {
     let ruleset = Ruleset::compile(vec![domain]).expect("names differ");
     let compiled = ruleset.domain("d").expect("it was compiled");
     for (number, value) in values.iter().enumerate() {
-        // Names that are there, that are not, and that are there twice.
+        // Names that are present, absent, and present twice.
         let other = values[(number * 7 + 3) % values.len()];
         let all: Vec<Entry<'_>> = NAMES.iter().map(|name| Entry { key: name, value }).collect();
         let twice = [
@@ -106,12 +106,12 @@ fn assert_index(conditions: &[Condition], values: &[&str], apply: Apply) {
         ];
         for entries in [all.as_slice(), &all[..1], &twice, &[]] {
             let descriptor = Descriptor::new(entries, 1);
-            let mut found = RuleMatches::new();
-            compiled.matching_rules(&descriptor, &mut found);
+            let mut matches = RuleMatches::new();
+            compiled.matching_rules(&descriptor, &mut matches);
             let matching = (0..).zip(&rules).filter(|(_, rule)| rule.mismatch(&descriptor).is_none());
-            let most = if apply == Apply::First { 1 } else { usize::MAX };
-            let looked_at: Vec<u32> = matching.map(|(number, _)| number).take(most).collect();
-            assert_eq!(found.as_slice(), looked_at, "{rules:?} {descriptor:?}");
+            let rules_max = if apply == Apply::First { 1 } else { usize::MAX };
+            let expected: Vec<u32> = matching.map(|(number, _)| number).take(rules_max).collect();
+            assert_eq!(matches.as_slice(), expected, "{rules:?} {descriptor:?}");
         }
     }
 }

@@ -1,61 +1,65 @@
-//! Any bytes as commands of the Redis protocol. Nothing panics, nothing past the bounds is a command, and the same bytes
-//! are the same commands however they are split.
+//! Any bytes as commands of the Redis protocol. Nothing panics, no command exceeds the bounds, and the same bytes give
+//! the same commands however they are split.
 //!
-//! The first byte says how they are split.
+//! The first byte selects the split.
 
 use tidegate_server::serve::resp::{
-    ARGUMENTS_MAX, COMMAND_BYTES_MAX, INLINE_BYTES_MAX, Parsed, Parser, ProtocolError,
-    UNAUTHENTICATED_ARGUMENTS_MAX, AuthState,
+    ARGUMENTS_MAX, AuthState, COMMAND_BYTES_MAX, INLINE_BYTES_MAX, Parsed, Parser, ProtocolError,
+    UNAUTHENTICATED_ARGUMENTS_MAX,
 };
 
-/// Commands, and what ended them.
+/// The parsed commands, and the error that ended them.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct ParsedCommands {
     commands: Vec<Vec<Vec<u8>>>,
     error: Option<ProtocolError>,
 }
 
-/// Parses the bytes whole and in pieces.
+/// Parses the bytes in one piece and in several.
 pub fn resp(bytes: &[u8]) {
     let Some((split, bytes)) = bytes.split_first() else { return };
-    for trust in [AuthState::Authenticated, AuthState::Unauthenticated] {
-        let whole = parse_in_pieces(bytes, trust, bytes.len());
+    for auth in [AuthState::Authenticated, AuthState::Unauthenticated] {
+        let whole = parse_in_pieces(bytes, auth, bytes.len());
         for piece in [1, usize::from(*split) + 1] {
-            assert_eq!(parse_in_pieces(bytes, trust, piece), whole, "in pieces of {piece}");
+            assert_eq!(parse_in_pieces(bytes, auth, piece), whole, "in pieces of {piece}");
         }
         for command in &whole.commands {
-            let together: usize = command.iter().map(Vec::len).sum();
+            let bytes_total: usize = command.iter().map(Vec::len).sum();
             assert!((1..=ARGUMENTS_MAX).contains(&command.len()));
-            assert!(together <= COMMAND_BYTES_MAX.max(INLINE_BYTES_MAX));
+            assert!(bytes_total <= COMMAND_BYTES_MAX.max(INLINE_BYTES_MAX));
         }
         if let Some(error) = whole.error {
-            let said = error.to_string();
-            assert!(said.starts_with("Protocol error: ") && !said.contains(['\r', '\n']));
-            assert!(error != ProtocolError::UnauthenticatedArguments || trust == AuthState::Unauthenticated);
+            let message = error.to_string();
+            assert!(message.starts_with("Protocol error: ") && !message.contains(['\r', '\n']));
+            assert!(error != ProtocolError::UnauthenticatedArguments || auth == AuthState::Unauthenticated);
         }
     }
 }
 
-fn parse_in_pieces(bytes: &[u8], trust: AuthState, piece: usize) -> ParsedCommands {
-    let (mut parser, mut understood) = (Parser::default(), ParsedCommands::default());
+fn parse_in_pieces(bytes: &[u8], auth: AuthState, piece: usize) -> ParsedCommands {
+    let (mut parser, mut parsed) = (Parser::default(), ParsedCommands::default());
     let (mut start, mut end) = (0, 0);
     while end < bytes.len() {
         end = bytes.len().min(end + piece);
         loop {
-            match parser.parse(&bytes[start..end], trust) {
+            match parser.parse(&bytes[start..end], auth) {
                 Ok(Parsed::Partial) => break,
                 Ok(Parsed::Empty { length }) => start += length,
                 Ok(Parsed::Command { length }) => {
                     let arguments = parser.arguments(&bytes[start..end]);
                     let is_array = bytes[start] == b'*';
-                    assert!(trust == AuthState::Authenticated || !is_array || arguments.len() <= UNAUTHENTICATED_ARGUMENTS_MAX);
-                    understood.commands.push(arguments.iter().map(<[u8]>::to_vec).collect());
+                    assert!(
+                        auth == AuthState::Authenticated
+                            || !is_array
+                            || arguments.len() <= UNAUTHENTICATED_ARGUMENTS_MAX
+                    );
+                    parsed.commands.push(arguments.iter().map(<[u8]>::to_vec).collect());
                     start += length;
                 }
-                Err(error) => return ParsedCommands { error: Some(error), ..understood },
+                Err(error) => return ParsedCommands { error: Some(error), ..parsed },
             }
             assert!(start <= end);
         }
     }
-    understood
+    parsed
 }

@@ -1,5 +1,6 @@
-//! Any text as a rules file, native or for envoyproxy/ratelimit. Nothing panics; what is refused can be shown; what is
-//! accepted decides requests, is explained, and is found by the index as by looking at every rule.
+//! Any text as a rules file, native or in the format of envoyproxy/ratelimit. Nothing panics, and every error can be
+//! rendered. Accepted rules decide requests and can be explained, and the index finds the same rules as checking each
+//! rule.
 
 use std::sync::Arc;
 
@@ -9,10 +10,10 @@ use tidegate::rules::{
 use tidegate::{Engine, MEMORY_BYTES_MIN, ManualClock, MemoryStore};
 use tidegate_core::rules::RuleMatches;
 
-/// Rules that requests are made up for.
+/// The most rules that requests are generated for.
 const RULES_TESTED_MAX: usize = 8;
 
-/// Loads the text as rules and as tests of rules, and decides requests by what was accepted.
+/// Loads the text as rules and as rule tests, and decides requests by the accepted rules.
 pub fn rules_file(text: &str) {
     if let Err(report) = RuleTests::parse("tests.yaml", text) {
         assert_renders(&report);
@@ -23,7 +24,7 @@ pub fn rules_file(text: &str) {
     match rules::parse("fuzz.yaml", text) {
         Ok(loaded) => decide(loaded),
         Err(report) => {
-            assert!(report.errors() > 0, "refused for no reason");
+            assert!(report.errors() > 0, "refused without an error");
             assert_renders(&report);
         }
     }
@@ -36,7 +37,7 @@ fn assert_renders(report: &Report) {
 
 fn decide(LoadedRules { domains, report, .. }: LoadedRules) {
     assert_renders(&report);
-    // What is read goes together.
+    // A file that was read has no contradictions.
     let ruleset = Ruleset::compile(domains.clone()).expect("rules that were read compile");
     let store = Arc::new(MemoryStore::bounded(MEMORY_BYTES_MIN));
     let engine = Engine::with_store(domains.clone(), store, ManualClock::default()).expect("they compile");
@@ -51,10 +52,10 @@ fn decide(LoadedRules { domains, report, .. }: LoadedRules) {
             });
         }
     }
-    engine.replace(domains).expect("rules can take their own place");
+    engine.replace(domains).expect("rules can replace themselves");
 }
 
-/// One as a browser makes it, and for some of the rules one that may match it.
+/// A request like that of a browser, and for some rules one that may match.
 fn requests(domain: &Domain) -> Vec<OwnedRequest> {
     let entry = |name: &str, value: &str| (name.into(), value.into());
     let browser = vec![
@@ -79,19 +80,19 @@ fn requests(domain: &Domain) -> Vec<OwnedRequest> {
     all.into_iter().map(descriptor).collect()
 }
 
-/// The rules that are found are those that match, when each is looked at.
+/// The index finds the rules that match when each rule is checked.
 fn assert_same_rules(ruleset: &Ruleset, domain: &Domain, request: &OwnedRequest) {
     if domain.lookup == Lookup::DescriptorTree {
         return;
     }
     let compiled = ruleset.domain(&domain.name).expect("it was compiled");
     request.with_request(&domain.name, |request| {
-        let mut found = RuleMatches::new();
-        compiled.matching_rules(&request.descriptors[0], &mut found);
+        let mut matches = RuleMatches::new();
+        compiled.matching_rules(&request.descriptors[0], &mut matches);
         let matching =
             (0..).zip(&domain.rules).filter(|(_, rule)| rule.mismatch(&request.descriptors[0]).is_none());
-        let most = if domain.apply == Apply::First { 1 } else { usize::MAX };
-        let looked_at: Vec<u32> = matching.map(|(number, _)| number).take(most).collect();
-        assert_eq!(found.as_slice(), looked_at);
+        let rules_max = if domain.apply == Apply::First { 1 } else { usize::MAX };
+        let expected: Vec<u32> = matching.map(|(number, _)| number).take(rules_max).collect();
+        assert_eq!(matches.as_slice(), expected);
     });
 }

@@ -1,4 +1,4 @@
-//! Every input that is kept, on its target.
+//! Replays every stored input on its target.
 
 use std::path::{Path, PathBuf};
 use std::{fs, str};
@@ -18,13 +18,13 @@ fn files(directory: &str) -> Vec<(PathBuf, Vec<u8>)> {
 
 fn replay(directory: &str, target: impl Fn(&[u8])) {
     for (path, bytes) in files(directory) {
-        // The output of a test is shown if it fails: the last line is the input.
+        // The output of a failed test is shown, and its last line names the input.
         println!("{}", path.display());
         target(&bytes);
     }
 }
 
-/// Targets of text reject other bytes, as their fuzzers do.
+/// Text targets skip bytes that are not UTF-8, as their fuzzers do.
 fn replay_text(directory: &str, target: impl Fn(&str)) {
     replay(directory, |bytes| {
         if let Ok(text) = str::from_utf8(bytes) {
@@ -34,23 +34,23 @@ fn replay_text(directory: &str, target: impl Fn(&str)) {
 }
 
 #[test]
-fn commands_of_the_redis_protocol() {
+fn the_resp_target_accepts_its_corpus() {
     replay("fuzz/corpus/resp", resp);
 }
 
 #[test]
-fn requests_in_json() {
+fn the_json_request_target_accepts_its_corpus() {
     replay("fuzz/corpus/json_request", json_request);
 }
 
 #[test]
-fn patterns_and_values() {
+fn the_patterns_target_accepts_its_corpus() {
     replay_text("fuzz/corpus/patterns", patterns);
 }
 
-/// The fuzzer starts from the examples too.
+/// Replays the examples too, because the fuzzer starts from them.
 #[test]
-fn files_of_rules() {
+fn the_rules_file_target_accepts_its_corpus_and_the_examples() {
     for directory in ["fuzz/corpus/rules_file", "examples/rules", "examples/rules/tests"] {
         replay_text(directory, rules_file);
     }

@@ -9,15 +9,16 @@ use indicatif::{ProgressBar, ProgressStyle};
 use tidegate::AlgorithmName;
 
 use crate::bench::{self, Section};
+use crate::server::EmptyServerAddresses;
 use crate::snapshot::Measurement;
 use crate::spray::Spray;
-use crate::{Bytes, matching, pictures, process, server, snapshot_child};
+use crate::{Bytes, fleet, matching, pictures, process, server, snapshot_child};
 
-/// Measures Tidegate: speed beside other rate limiters, memory per key, and bounds under a flood of keys;
-/// and draws the algorithms.
+/// Measures Tidegate: speed compared with other rate limiters, memory per key, and bounds under a flood of keys. Also
+/// draws pictures of the algorithms.
 ///
-/// Build with --release; figures of a debug build mean nothing. Build with --features peers to compare with
-/// other rate limiters (governor, throttlecrab, limitador, pingora-limits) and clocks.
+/// Build with --release; figures of a debug build mean nothing. Build with --features peers to compare with other rate
+/// limiters (governor, throttlecrab, limitador, pingora-limits) and clocks.
 #[derive(Parser)]
 #[command(name = "tidegate-lab", version, after_help = EXAMPLES)]
 struct Lab {
@@ -39,180 +40,181 @@ Examples:
 
 #[derive(Subcommand)]
 enum Task {
-    Bench(Bench),
+    Bench(BenchArgs),
     Matching(MatchingArgs),
-    Rss(Rss),
+    Rss(RssArgs),
     Spray(SprayArgs),
     Snapshot(SnapshotArgs),
     Pictures(PicturesArgs),
     Server(ServerArgs),
     Fleet(FleetArgs),
     #[command(hide = true)]
-    EmptyServer(EmptyServer),
+    EmptyServer(EmptyServerArgs),
     #[command(hide = true)]
-    FleetWorker(FleetWorker),
+    FleetWorker(FleetWorkerArgs),
     #[command(hide = true)]
-    RssChild(RssChild),
+    RssChild(RssChildArgs),
     #[command(hide = true)]
-    SnapshotChild(SnapshotChild),
+    SnapshotChild(SnapshotChildArgs),
 }
 
-/// Prints what a decision costs, side by side in one run, and whether the goals were met.
+/// Prints the cost of a decision for all contenders in one run, and whether it meets the goals.
 ///
-/// Contenders take turns, many rounds, so that whatever else the machine does hits all of them alike. Figures
-/// are processor time per decision: the least and the median of the rounds.
+/// Contenders take turns for many rounds, so that other work on the machine affects all of them equally. Figures are
+/// CPU time per decision: the minimum and the median of the rounds.
 ///
-/// Sections: speed (four kinds of traffic, one thread and two), denial (a key that is over its limit), ledgers
-/// (sub_windows and sliding_log by size), rss (memory per key), clocks.
+/// Sections: speed (four kinds of traffic, one thread and two), denial (a key over its limit), ledgers (sub_windows and
+/// sliding_log by size), rss (memory per key), clocks.
 #[derive(Args)]
-struct Bench {
-    /// Fewer and shorter rounds, fewer keys: tens of seconds instead of minutes, and noisier
+struct BenchArgs {
+    /// Fewer and shorter rounds, fewer keys: tens of seconds instead of minutes, but more noise
     #[arg(long)]
     quick: bool,
-    /// Only this section; may be given several times
+    /// Only this section; can be repeated
     #[arg(long = "section", value_name = "NAME", value_parser = Section::parse)]
     sections: Vec<Section>,
 }
 
-/// Prints what it costs to find the rules that match a request, by the number of rules and what they ask for.
+/// Prints the cost of finding the rules that match a request, by the number and the conditions of the rules.
 ///
-/// Every number of rules takes turns with the others, many rounds. Figures are processor time per request. Built
-/// with --features peers it compares with limitador in the same run. Fails nothing.
+/// The numbers of rules take turns for many rounds. Figures are CPU time per request. With --features peers, the same
+/// run measures limitador too.
 #[derive(Args)]
 struct MatchingArgs {
-    /// Fewer rounds, and noisier
+    /// Fewer rounds, but more noise
     #[arg(long)]
     quick: bool,
 }
 
-/// Prints the memory that a live key takes, each contender in a process of its own.
+/// Prints the memory of a live key, each contender in its own process.
 #[derive(Args)]
-struct Rss {
-    /// The most distinct keys
+struct RssArgs {
+    /// The largest number of distinct keys
     #[arg(long, default_value_t = bench::RSS_KEYS)]
     keys: u64,
 }
 
-/// Adds keys to one contender and prints this process's memory.
+/// Adds keys to one contender and prints the growth of this process.
 #[derive(Args)]
-struct RssChild {
+struct RssChildArgs {
     contender: String,
     keys: Vec<u64>,
 }
 
-/// Sprays distinct keys into a bounded store while a hot key asks far more often than it may.
+/// Sprays distinct keys into a bounded store while a hot key sends far more requests than its limit allows.
 ///
-/// Ends with status 1 if the process grew to 1.25 times the store's bound, if the store counts more than its
-/// bound, or if the hot key was admitted more or less often than its limit allows.
+/// Exits with status 1 if the process grew to 1.25 times the store's bound, if the store counts more than its bound, or
+/// if the hot key was admitted more or less often than its limit allows.
 #[derive(Args)]
 struct SprayArgs {
     /// Distinct keys
     #[arg(long, default_value_t = 50_000_000)]
     keys: u64,
-    /// How often each of them asks, in a row
+    /// Requests per key, in a row
     #[arg(long, default_value_t = 1)]
     asks: u64,
-    /// The store's bound, for example 256MiB
+    /// The memory bound of the store, for example 256MiB
     #[arg(long, default_value = "256MiB")]
     memory_max: Bytes,
-    /// How the sprayed keys are limited; several, separated by commas, run in a process each
+    /// The algorithm for the sprayed keys; several, separated by commas, run in separate processes
     #[arg(long, value_delimiter = ',', default_values = ["gcra", "fixed_window"])]
     algorithm: Vec<AlgorithmName>,
-    /// The limit of the sprayed keys instead of 10 per hour, for example "{algorithm: gcra, limit: 5 per 1m}"
+    /// The limit of each sprayed key instead of 10 per hour, for example "{algorithm: gcra, limit: 5 per 1m}"
     #[arg(long, conflicts_with = "algorithm")]
     limit: Option<String>,
-    /// The hot key's limit; it has to reset later than those of the sprayed keys to be kept
+    /// The limit of the hot key; it must reset later than those of the sprayed keys
     #[arg(long, default_value = "1000 per day")]
     hot_limit: String,
-    /// The hot key asks once after this many others
+    /// The hot key sends one request per this many sprayed keys
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..))]
     hot_every: u64,
-    /// Nanoseconds from one ask to the next
+    /// Nanoseconds from one request to the next
     #[arg(long, default_value_t = 1_000)]
     step_ns: u64,
 }
 
-/// Draws what each algorithm and pacer makes of the same bursty trace, an SVG each, and one of all algorithms.
+/// Draws how each algorithm and pacer handles the same requests, one SVG each, and an overview of all algorithms.
 ///
-/// The decisions are those of the real limiter and pacer; the files are the same to the byte in every run.
+/// The decisions are those of the real limiter and pacer. Every run writes the same bytes.
 #[derive(Args)]
 struct PicturesArgs {
-    /// Where to; made if it is not there
+    /// The directory to write to, created if necessary
     #[arg(long, value_name = "DIR", default_value = "docs/pictures")]
     out: PathBuf,
 }
 
-/// Times every decision of one thread while another writes a snapshot, and as many while none is written.
+/// Times every decision of one thread while another thread writes a snapshot, and the same number while none is
+/// written.
 ///
-/// Fails nothing. The longest decision depends on what else the machine does more than on anything else.
+/// The longest decision mostly depends on what else the machine does.
 #[derive(Args)]
 struct SnapshotArgs {
     /// Keys in the store
     #[arg(long, default_value_t = 10_000_000)]
     keys: u64,
-    /// How they are limited
+    /// The algorithm of their limit
     #[arg(long, default_value = "gcra")]
     algorithm: AlgorithmName,
-    /// Where the file is written, and removed at the end, instead of the system's temporary directory
+    /// The directory for the file, which is removed at the end, instead of the system's temporary directory
     #[arg(long, value_name = "DIRECTORY")]
     directory: Option<PathBuf>,
 }
 
-/// Prints what a request costs `tidegate serve` and other servers, side by side, and whether the goals were met.
+/// Prints the cost of a request to `tidegate serve` and other servers in one run, and whether it meets the goals.
 ///
-/// Servers run on this machine alone and take turns, several rounds, under the load of redis-benchmark, wrk and h2load.
-/// Figures are processor time of the server per million requests, its own code and the kernel's apart: the median of the
-/// rounds. `scripts/bench-server` installs all that is needed and runs this; what is not there is said.
+/// Servers run on this machine and take turns for several rounds, under the load of redis-benchmark, wrk and h2load.
+/// Figures are CPU time of the server per million requests, its own code and the kernel's separately: the median of the
+/// rounds. `scripts/bench-server` installs everything and runs this command. The report lists missing programs.
 #[derive(Args)]
 struct ServerArgs {
     /// Turns of each server under each load
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=100))]
     rounds: u16,
-    /// Requests in a turn; eight times as many with a pipeline
+    /// Requests in a turn; eight times this number with a pipeline
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1_000..=10_000_000))]
     requests: u64,
-    /// Only this load or this server; may be given several times, or several separated by commas
+    /// Only this load or server; can be repeated, or several separated by commas
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = server::Only::parse)]
     only: Vec<server::Only>,
-    /// The program to measure instead of the one beside this
+    /// The program `tidegate`, instead of the one in the directory of this program
     #[arg(long, value_name = "FILE")]
     tidegate: Option<PathBuf>,
-    /// Where scripts/bench-server has put the other servers
+    /// The directory where scripts/bench-server puts other servers
     #[arg(long, value_name = "DIR", default_value = "target/bench-peers")]
     peers: PathBuf,
 }
 
-/// Prints what a decision costs whose counters are in Redis, beside others that do that, on one Redis.
+/// Prints the cost of a decision with counters in Redis, for Tidegate and others on one Redis.
 ///
-/// Everybody has 64 decisions in flight and takes turns with the others, several rounds. Figures are processor time of Redis
-/// and of whoever asks it: the median of the rounds. `scripts/bench-fleet` installs all that is needed and runs this; what
-/// is not there is said.
+/// All have 64 decisions in flight and take turns for several rounds. Figures are CPU time of Redis and of its client:
+/// the median of the rounds. `scripts/bench-fleet` installs everything and runs this command. The report lists missing
+/// programs.
 #[derive(Args)]
 struct FleetArgs {
-    /// Turns of each contender
+    /// Turns of each case
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=100))]
     rounds: u16,
     /// Decisions in a turn
     #[arg(long, default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1_000..=10_000_000))]
     decisions: u64,
-    /// The program to measure instead of the one beside this
+    /// The program `tidegate`, instead of the one in the directory of this program
     #[arg(long, value_name = "FILE")]
     tidegate: Option<PathBuf>,
-    /// Where scripts/bench-server has put the other servers
+    /// The directory where scripts/bench-server puts other servers
     #[arg(long, value_name = "DIR", default_value = "target/bench-peers")]
     peers: PathBuf,
 }
 
-/// Decides as often as it is told.
+/// Makes decisions for the fleet benchmark.
 #[derive(Args)]
-struct FleetWorker {
-    contender: String,
+struct FleetWorkerArgs {
+    case: String,
     redis_port: u16,
 }
 
-/// Answers every request alike until it is killed.
+/// Sends the same answer to every request until it is killed.
 #[derive(Args)]
-struct EmptyServer {
+struct EmptyServerArgs {
     #[arg(long)]
     resp: SocketAddr,
     #[arg(long)]
@@ -223,29 +225,29 @@ struct EmptyServer {
 
 /// Counts and writes snapshots until it is killed.
 #[derive(Args)]
-struct SnapshotChild {
+struct SnapshotChildArgs {
     directory: PathBuf,
 }
 
 /// Runs the subcommand that the arguments name.
 pub fn run() -> ExitCode {
     match Lab::parse().command {
-        Task::Bench(Bench { quick, sections }) => bench::run(quick, &sections),
+        Task::Bench(BenchArgs { quick, sections }) => bench::run(quick, &sections),
         Task::Matching(MatchingArgs { quick }) => matching::run(quick),
-        Task::Rss(Rss { keys }) => bench::run_rss(keys),
-        Task::RssChild(RssChild { contender, keys }) => bench::run_rss_child(&contender, &keys),
+        Task::Rss(RssArgs { keys }) => drop(bench::run_rss(keys)),
+        Task::RssChild(RssChildArgs { contender, keys }) => bench::run_rss_child(&contender, &keys),
         Task::Spray(args) => return spray(&args),
         Task::Pictures(args) => return draw(&args),
         Task::Snapshot(args) => return snapshot(args),
         Task::Server(args) => return measure_servers(args),
         Task::Fleet(args) => return measure_fleet(args),
-        Task::FleetWorker(FleetWorker { contender, redis_port }) => {
-            return server::fleet::run_worker(&contender, redis_port);
+        Task::FleetWorker(FleetWorkerArgs { case, redis_port }) => {
+            return fleet::run_worker(&case, redis_port);
         }
-        Task::EmptyServer(EmptyServer { resp, http, grpc }) => {
-            return server::run_empty(server::Empty { resp, http, grpc });
+        Task::EmptyServer(EmptyServerArgs { resp, http, grpc }) => {
+            return server::run_empty(EmptyServerAddresses { resp, http, grpc });
         }
-        Task::SnapshotChild(SnapshotChild { directory }) => return snapshot_child::run(&directory),
+        Task::SnapshotChild(SnapshotChildArgs { directory }) => return snapshot_child::run(&directory),
     }
     ExitCode::SUCCESS
 }
@@ -257,28 +259,28 @@ fn spray(args: &SprayArgs) -> ExitCode {
     spray_one(args, args.algorithm.first().copied().unwrap_or_default())
 }
 
-/// A process each, for what one of them leaves in memory would count against the next.
+/// Runs each algorithm in its own process, because memory that one leaves would count for the next.
 fn spray_each(args: &SprayArgs) -> ExitCode {
     let Ok(exe) = std::env::current_exe() else {
-        eprintln!("cannot find this program's own file (hint: name one --algorithm)");
+        eprintln!("cannot find the file of this program (hint: name only one --algorithm)");
         return ExitCode::FAILURE;
     };
-    let mut all_well = true;
+    let mut all_passed = true;
     for algorithm in &args.algorithm {
         let mut child = Command::new(&exe);
         child.arg("spray").args(["--algorithm", algorithm.as_str(), "--hot-limit", &args.hot_limit]);
         child.args(["--keys", &args.keys.to_string(), "--memory-max", &args.memory_max.0.to_string()]);
         child.args(["--hot-every", &args.hot_every.to_string(), "--step-ns", &args.step_ns.to_string()]);
         child.args(["--asks", &args.asks.to_string()]);
-        all_well &= child.status().is_ok_and(|status| status.success());
+        all_passed &= child.status().is_ok_and(|status| status.success());
     }
-    if all_well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if all_passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn spray_one(args: &SprayArgs, algorithm: AlgorithmName) -> ExitCode {
     let mut spray = Spray::new(args.keys, args.memory_max, algorithm);
     spray.hot_limit.clone_from(&args.hot_limit);
-    (spray.asks_per_key, spray.hot_every_keys, spray.step_ns) = (args.asks, args.hot_every, args.step_ns);
+    (spray.requests_per_key, spray.hot_every_keys, spray.step_ns) = (args.asks, args.hot_every, args.step_ns);
     if let Some(limit) = &args.limit {
         spray.limit.clone_from(limit);
     }
@@ -289,7 +291,7 @@ fn spray_one(args: &SprayArgs, algorithm: AlgorithmName) -> ExitCode {
         Ok(report) => {
             print!("{report}");
             if process::resident().is_none() {
-                println!("  resident memory is not checked: there is no /proc here");
+                println!("  resident memory was not checked: this system has no /proc");
             }
             if report.broken().is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }
@@ -333,17 +335,17 @@ fn snapshot(args: SnapshotArgs) -> ExitCode {
     }
 }
 
-/// Cargo puts all programs of a build side by side.
-fn tidegate_beside() -> PathBuf {
+/// Cargo puts all programs of a build into one directory.
+fn tidegate_of_same_build() -> PathBuf {
     std::env::current_exe().unwrap_or_default().with_file_name("tidegate")
 }
 
 fn measure_fleet(args: FleetArgs) -> ExitCode {
-    server::fleet::run(&server::Options {
+    fleet::run(&server::Options {
         rounds: usize::from(args.rounds),
         requests: args.decisions,
         only: Vec::new(),
-        tidegate: args.tidegate.unwrap_or_else(tidegate_beside),
+        tidegate: args.tidegate.unwrap_or_else(tidegate_of_same_build),
         peers: args.peers,
     })
 }
@@ -353,12 +355,12 @@ fn measure_servers(args: ServerArgs) -> ExitCode {
         rounds: usize::from(args.rounds),
         requests: args.requests,
         only: args.only,
-        tidegate: args.tidegate.unwrap_or_else(tidegate_beside),
+        tidegate: args.tidegate.unwrap_or_else(tidegate_of_same_build),
         peers: args.peers,
     })
 }
 
-/// Draws on a terminal only.
+/// A progress bar, which is only drawn on a terminal.
 fn key_bar(keys: u64) -> ProgressBar {
     let bar = ProgressBar::new(keys);
     if let Ok(style) = ProgressStyle::with_template("{bar:40} {human_pos}/{human_len} keys, {eta} left") {

@@ -1,17 +1,17 @@
-//! How long each of many calls took: a histogram of fixed size.
+//! A histogram of call times with a fixed size.
 
-/// Each doubling of the time is cut into this many steps, so a figure is at most a sixteenth too large.
+/// Buckets per doubling of the time, so a figure is at most a sixteenth too large.
 const STEPS_PER_DOUBLING: usize = 16;
 const STEP_BITS: u32 = STEPS_PER_DOUBLING.trailing_zeros();
 const BUCKETS: usize = (u64::BITS - STEP_BITS + 1) as usize * STEPS_PER_DOUBLING;
 
-/// Counts of times, in nanoseconds.
+/// How many calls took how long.
 #[derive(Clone, Debug)]
 pub struct Latencies {
     counts: Vec<u64>,
-    /// How many there are.
+    /// The number of calls.
     pub count: u64,
-    /// The longest, exactly.
+    /// The longest call, exactly.
     pub max_ns: u64,
 }
 
@@ -22,7 +22,7 @@ impl Default for Latencies {
 }
 
 impl Latencies {
-    /// Adds one.
+    /// Adds a call.
     #[inline]
     pub fn add(&mut self, ns: u64) {
         self.counts[bucket(ns)] += 1;
@@ -30,7 +30,7 @@ impl Latencies {
         self.max_ns = self.max_ns.max(ns);
     }
 
-    /// The time that all but one in `one_in` stayed within, a little too large rather than too small.
+    /// The time that all calls except one in `one_in` stayed below, rounded up to the end of a bucket.
     pub fn all_but_one_in(&self, one_in: u64) -> u64 {
         let mut above = self.count / one_in.max(1);
         for (bucket, count) in self.counts.iter().enumerate().rev() {
@@ -45,12 +45,12 @@ impl Latencies {
 
 fn bucket(ns: u64) -> usize {
     let doublings = (u64::BITS - ns.leading_zeros()).saturating_sub(STEP_BITS + 1);
-    #[allow(clippy::cast_possible_truncation, reason = "below twice the steps of a doubling")]
+    #[allow(clippy::cast_possible_truncation, reason = "at most twice the steps per doubling")]
     let step = (ns >> doublings) as usize;
     doublings as usize * STEPS_PER_DOUBLING + step
 }
 
-/// The largest time of a bucket.
+/// The longest time in a bucket.
 fn end_of(bucket: usize) -> u64 {
     let doublings = (bucket / STEPS_PER_DOUBLING).saturating_sub(1);
     let step = (bucket - doublings * STEPS_PER_DOUBLING) as u128;
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_found() {
+    fn percentiles_are_found() {
         let mut latencies = Latencies::default();
         (1..=1_000).for_each(|ns| latencies.add(ns));
         assert!((500..=532).contains(&latencies.all_but_one_in(2)));

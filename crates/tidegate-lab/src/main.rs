@@ -1,4 +1,4 @@
-//! `tidegate-lab`: see the library.
+//! The program `tidegate-lab`; the library describes its subcommands.
 
 use std::process::ExitCode;
 

@@ -1,13 +1,13 @@
-//! As much of protobuf's encoding as a request and a look at its answer need.
+//! The part of protobuf's encoding that requests and checks of their answers need.
 
-/// A field with a number.
+/// Encodes a field with a number.
 pub(crate) fn varint_field(field: u8, number: u64) -> Vec<u8> {
     let mut encoded = vec![field << 3];
     put_varint(&mut encoded, number);
     encoded
 }
 
-/// A field with bytes: text or a message.
+/// Encodes a field with text or a message.
 pub(crate) fn bytes_field(field: u8, content: &[u8]) -> Vec<u8> {
     let mut encoded = vec![(field << 3) | 2];
     put_varint(&mut encoded, content.len() as u64);
@@ -15,7 +15,7 @@ pub(crate) fn bytes_field(field: u8, content: &[u8]) -> Vec<u8> {
     encoded
 }
 
-/// The number in a field of a message; none if it is not there.
+/// The number in a field of a message.
 pub(crate) fn varint(message: &[u8], field: u64) -> Option<u64> {
     fields(message).find_map(|(found, value)| match value {
         Value::Number(number) if found == field => Some(number),
@@ -23,7 +23,7 @@ pub(crate) fn varint(message: &[u8], field: u64) -> Option<u64> {
     })
 }
 
-/// The bytes in a field of a message; none if it is not there.
+/// The bytes in a field of a message.
 pub(crate) fn bytes(message: &[u8], field: u64) -> Option<&[u8]> {
     fields(message).find_map(|(found, value)| match value {
         Value::Bytes(bytes) if found == field => Some(bytes),
@@ -34,7 +34,7 @@ pub(crate) fn bytes(message: &[u8], field: u64) -> Option<&[u8]> {
 enum Value<'a> {
     Number(u64),
     Bytes(&'a [u8]),
-    /// Of a fixed width; nobody asks for one.
+    /// A fixed-width field, which is skipped.
     Other,
 }
 
@@ -46,7 +46,7 @@ fn put_varint(encoded: &mut Vec<u8>, mut number: u64) {
     encoded.push(number.to_le_bytes()[0]);
 }
 
-/// All fields until the end, or until something that is no field.
+/// All fields up to the end or the first invalid one.
 fn fields(mut message: &[u8]) -> impl Iterator<Item = (u64, Value<'_>)> {
     std::iter::from_fn(move || {
         let tag = take_varint(&mut message)?;
@@ -87,7 +87,7 @@ mod tests {
     use super::{bytes, bytes_field, varint, varint_field};
 
     #[test]
-    fn what_is_written_is_read() {
+    fn encoded_fields_are_read() {
         let inner = bytes_field(2, b"x");
         let message = [varint_field(1, 300), bytes_field(2, &inner), varint_field(3, u64::MAX)].concat();
         assert_eq!(varint(&message, 1), Some(300));
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_is_not_there() {
+    fn truncated_fields_are_not_found() {
         let message = bytes_field(1, b"four");
         assert_eq!(bytes(&message[..4], 1), None);
         assert_eq!(varint(&[0x08, 0x80], 1), None);

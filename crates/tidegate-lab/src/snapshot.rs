@@ -1,10 +1,9 @@
-//! What a snapshot costs: decisions while one is written beside decisions while none is.
+//! The cost of a snapshot: decisions while one is written, compared with decisions while none is.
 //!
-//! One thread decides all along and times every decision: on a few hot keys, on any of the keys that are in the
-//! store, and on new ones. In the first phase another thread writes a snapshot; the second phase makes the same
-//! number of decisions without. The longest decision is mostly the operating system's doing: with every core
-//! busy, a thread loses its own for milliseconds whoever the other is. So decisions are also counted without the
-//! time in which the deciding thread waited for a core.
+//! One thread decides and times every decision: on a few hot keys, on keys of the store, and on new keys. In the first
+//! phase another thread writes a snapshot. The second phase makes the same number of decisions without one. The longest
+//! decision is mostly due to the operating system: when all cores are busy, a thread loses its core for milliseconds.
+//! So decisions are also counted without the time in which the thread waited for a core.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -17,23 +16,22 @@ use rand::{RngExt, SeedableRng};
 use tidegate::snapshot::{RestoreStatus, SnapshotError, SnapshotReport};
 use tidegate::{AlgorithmName, Limiter, LimiterError, MemoryStore, Timestamp};
 
-use crate::bench::waited_ns;
-use crate::hourly::hourly;
 use crate::latency::Latencies;
-use crate::stopwatch::WallTime;
+use crate::measure::{WallTime, waited_ns};
+use crate::spray::hourly_limit;
 use crate::{Bytes, table::Table};
 
-/// When it starts: a moment well inside every aligned minute, hour and day.
+/// The start time, well inside every aligned minute, hour and day.
 const START_NS: u64 = 1_700_000_000 * 1_000_000_000;
-/// How much later each decision is than the one before. Little enough that no key becomes idle during a run.
+/// From one decision to the next. It is short enough that no key becomes idle during a run.
 const STEP_NS: u64 = 10;
 const HOT_KEYS: u64 = 1_000;
-/// What takes longer is looked into: whether the thread waited for a core.
+/// After a longer decision, check whether the thread waited for a core.
 const SLOW_NS: u64 = 10_000;
-/// Decisions between two looks at whether the snapshot is done.
+/// Decisions between two checks whether the snapshot is done.
 const BATCH_DECISIONS: u64 = 64;
 const PROGRESS_EVERY_KEYS: u64 = 1 << 16;
-/// More than a key takes by any algorithm at this limit, with room for as many new ones.
+/// More than a key takes with any algorithm at this limit, with room for the same number of new keys.
 const MEMORY_BYTES_PER_KEY: u64 = 768;
 const MEMORY_BYTES_MIN: u64 = 256 << 20;
 
@@ -42,53 +40,53 @@ const MEMORY_BYTES_MIN: u64 = 256 << 20;
 pub struct Measurement {
     /// Keys in the store before the snapshot.
     pub keys: u64,
-    /// How they are limited.
+    /// The algorithm of their limit.
     pub algorithm: AlgorithmName,
-    /// Where the file is written. It is removed at the end.
+    /// Where to write the file, which is removed at the end.
     pub directory: PathBuf,
 }
 
-/// What came of it.
+/// The results.
 #[derive(Clone, Debug)]
-pub struct Report {
+pub struct MeasurementReport {
     /// What was measured.
     pub measurement: Measurement,
     /// Decisions while a snapshot was written.
-    pub during: Phase,
-    /// As many decisions while none was.
-    pub alone: Phase,
+    pub during: PhaseTimes,
+    /// The same number of decisions while none was written.
+    pub alone: PhaseTimes,
     /// What was written.
     pub written: SnapshotReport,
-    /// How long that took.
+    /// How long writing took.
     pub write_ns: u64,
     /// What was restored.
     pub found: RestoreStatus,
-    /// How long that took.
+    /// How long restoring took.
     pub restore_ns: u64,
 }
 
-/// Decisions of one phase.
+/// The times of the decisions of one phase.
 #[derive(Clone, Debug, Default)]
-pub struct Phase {
+pub struct PhaseTimes {
     /// How long each took.
     pub latencies: Latencies,
     /// How long each took, without waiting for a core.
     pub on_core: Latencies,
-    /// For how long the deciding thread waited for a core, in all.
+    /// How long the thread waited for a core in total.
     pub waited_ns: u64,
 }
 
-/// Why there is no report.
+/// Why a measurement failed.
 #[derive(Debug)]
 pub enum MeasurementError {
-    /// The algorithm does not take the limit.
+    /// The limit is not valid for the algorithm.
     Limit(LimiterError),
     /// The snapshot was not written.
     Snapshot(SnapshotError),
 }
 
-/// Where the traffic is.
-struct Traffic {
+/// Makes the decisions.
+struct TrafficSource {
     keys: Limiter,
     hot: Limiter,
     random: SmallRng,
@@ -98,26 +96,26 @@ struct Traffic {
 }
 
 impl Measurement {
-    /// Runs it. `progress` hears from time to time how many keys are in the store.
-    pub fn run(self, progress: impl FnMut(u64)) -> Result<Report, MeasurementError> {
+    /// Runs the measurement. It calls `progress` now and then with the number of keys in the store.
+    pub fn run(self, progress: impl FnMut(u64)) -> Result<MeasurementReport, MeasurementError> {
         let memory_max = self.keys.saturating_mul(MEMORY_BYTES_PER_KEY).max(MEMORY_BYTES_MIN);
         let store = Arc::new(MemoryStore::bounded(memory_max));
-        let mut traffic = Traffic::new(&self, &store).map_err(MeasurementError::Limit)?;
+        let mut traffic = TrafficSource::new(&self, &store).map_err(MeasurementError::Limit)?;
         traffic.fill(progress);
         let path = self.directory.join(format!("tidegate-lab-{}.snapshot", std::process::id()));
         let report = self.measure(&mut traffic, &store, &path, memory_max);
-        // There may be none.
+        // There is no file if writing failed.
         let _ = std::fs::remove_file(&path);
         report.map_err(MeasurementError::Snapshot)
     }
 
     fn measure(
         self,
-        traffic: &mut Traffic,
+        traffic: &mut TrafficSource,
         store: &MemoryStore,
         path: &Path,
         memory_max: u64,
-    ) -> Result<Report, SnapshotError> {
+    ) -> Result<MeasurementReport, SnapshotError> {
         let (now, is_done) = (traffic.now(), AtomicBool::new(false));
         let ((written, write_ns), during) = thread::scope(|scope| {
             let writing = scope.spawn(|| {
@@ -135,14 +133,22 @@ impl Measurement {
         let watch = WallTime::start();
         let found = MemoryStore::restore(path, memory_max, now).status;
         let restore_ns = watch.elapsed_ns();
-        Ok(Report { measurement: self, during, alone, written: written?, write_ns, found, restore_ns })
+        Ok(MeasurementReport {
+            measurement: self,
+            during,
+            alone,
+            written: written?,
+            write_ns,
+            found,
+            restore_ns,
+        })
     }
 }
 
-impl Traffic {
+impl TrafficSource {
     fn new(measurement: &Measurement, store: &Arc<MemoryStore>) -> Result<Self, LimiterError> {
         let limiter = |rule: &str, units: u64| {
-            let limit = hourly(measurement.algorithm, units);
+            let limit = hourly_limit(measurement.algorithm, units);
             Limiter::builder().rule(rule).limit(limit).store(Arc::clone(store)).build()
         };
         Ok(Self {
@@ -169,16 +175,16 @@ impl Traffic {
         }
     }
 
-    /// Decides and takes times while it should go on, which is asked after every few decisions.
-    fn decide_while(&mut self, goes_on: impl Fn(u64) -> bool) -> Phase {
-        let mut phase = Phase::default();
+    /// Decides and measures as long as `goes_on`, which it calls after every batch.
+    fn decide_while(&mut self, goes_on: impl Fn(u64) -> bool) -> PhaseTimes {
+        let mut phase = PhaseTimes::default();
         let waited_before_ns = waited_ns();
         let (mut waited_last_ns, mut end) = (waited_before_ns, self.clock.raw());
         while goes_on(phase.latencies.count) {
             for _ in 0..BATCH_DECISIONS {
                 let start = self.clock.raw();
                 if self.clock.delta_as_nanos(end, start) > SLOW_NS {
-                    // It waited between two decisions, which counts for neither.
+                    // The thread waited between two decisions, which counts for neither.
                     waited_last_ns = waited_ns();
                 }
                 let start = self.clock.raw();
@@ -212,12 +218,12 @@ impl Traffic {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for MeasurementReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Measurement { keys, algorithm, .. } = self.measurement;
-        let title = format!("{keys} keys by {algorithm}: nanoseconds per decision, one thread");
+        let title = format!("{keys} keys, {algorithm}: nanoseconds per decision, one thread");
         let mut table = Table::new(title, ["", "no snapshot", "while one is written", "ratio"]);
-        let mut row = |what: &str, figure: &dyn Fn(&Phase) -> u64| {
+        let mut row = |what: &str, figure: &dyn Fn(&PhaseTimes) -> u64| {
             let [alone, during] = [&self.alone, &self.during].map(figure);
             let ratio = format!("{:.2}x", during as f64 / alone.max(1) as f64);
             table.row([what.to_owned(), alone.to_string(), during.to_string(), ratio]);
@@ -229,7 +235,7 @@ impl fmt::Display for Report {
         row("longest", &|phase| phase.latencies.max_ns);
         row("99.99 % on a core", &|phase| phase.on_core.all_but_one_in(10_000));
         row("longest on a core", &|phase| phase.on_core.max_ns);
-        table.note(format!("{} decisions each.", self.during.latencies.count));
+        table.note(format!("{} decisions in each phase.", self.during.latencies.count));
         let waited = [&self.alone, &self.during].map(|phase| phase.waited_ns as f64 / 1e6);
         table.note(format!("The thread waited for a core for {:.1} ms and {:.1} ms.", waited[0], waited[1]));
         table.fmt(f)?;
@@ -239,7 +245,7 @@ impl fmt::Display for Report {
         let mut row = |what: &str, figure: String| table.row([what.to_owned(), figure]);
         row("counters", entries.to_string());
         row("size", Bytes(bytes).to_string());
-        row("bytes a counter", format!("{:.2}", bytes as f64 / entries.max(1) as f64));
+        row("bytes per counter", format!("{:.2}", bytes as f64 / entries.max(1) as f64));
         row("written in", format!("{:.2} s", self.write_ns as f64 / 1e9));
         row("restored in", format!("{:.2} s", self.restore_ns as f64 / 1e9));
         table.note(self.found.to_string());

@@ -1,8 +1,8 @@
-//! A process that counts and writes snapshots until it is killed, and what its snapshots have to look like.
+//! A process that counts and writes snapshots until it is killed, and a check of its snapshots.
 //!
-//! It counts in generations: each charges every key once, and then a snapshot is written. So in every whole
-//! snapshot all keys have used the same number of units, which is the number of its generation. It goes on from
-//! the snapshot that is there, and prints a line before and after each one that it writes.
+//! It counts in generations: each generation charges every key once and then writes a snapshot. So in every complete
+//! snapshot all keys have used the same number of units, the number of the generation. The process continues from the
+//! existing snapshot, and prints a line before and after it writes one.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -11,52 +11,52 @@ use tidegate::snapshot::RestoreStatus;
 use tidegate::store::{Charge, Counter, Plan};
 use tidegate::{MemoryStore, Timestamp};
 
-/// The file's name.
+/// The name of the file.
 pub const SNAPSHOT: &str = "limits.snapshot";
 
 const MEMORY_MAX_BYTES: u64 = 64 << 20;
 const START_NS: u64 = 1_700_000_000 * 1_000_000_000;
 const PACKED_KEYS: u64 = 20_000;
-const LEDGER_KEYS: u64 = 20;
-/// No limit is met, and no ledger grows large.
+const LOG_KEYS: u64 = 20;
+/// No limit is reached, and no usage log grows large.
 const GENERATIONS_MAX: u64 = 20_000;
 
 /// A line that the process prints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Line {
-    /// It has started, with this generation, zero for none.
+    /// It has started from this generation; zero without a snapshot.
     Restored(u64),
-    /// It begins to write this one.
+    /// It starts to write this generation.
     Writing(u64),
-    /// That one is written.
+    /// It has written this generation.
     Written(u64),
 }
 
-/// A store of this process.
+/// The store of the process.
 pub struct Generations {
     store: MemoryStore,
     keys: [(Counter, u64); 2],
 }
 
 impl Generations {
-    /// The store of the snapshot in `directory`, and what was found there.
+    /// Restores the store from the snapshot in `directory`, and returns what it found there.
     pub fn restore(directory: &Path) -> (Self, RestoreStatus) {
         let restored = MemoryStore::restore(directory.join(SNAPSHOT), MEMORY_MAX_BYTES, now(GENERATIONS_MAX));
         let counter =
-            |place, limit: &str| Counter::new("killed", place, limit.parse().expect("it is a limit"));
+            |index, limit: &str| Counter::new("killed", index, limit.parse().expect("the limit is valid"));
         let keys = [
             (counter(0, "{algorithm: fixed_window, limit: 1000000, per: 10d}"), PACKED_KEYS),
-            (counter(1, "{algorithm: sliding_log, limit: 1000000, per: 10d}"), LEDGER_KEYS),
+            (counter(1, "{algorithm: sliding_log, limit: 1000000, per: 10d}"), LOG_KEYS),
         ];
         (Self { store: restored.store, keys }, restored.status)
     }
 
-    /// What every key has used; none if not all have used the same.
+    /// The units that every key has used; `None` if keys differ.
     pub fn generation(&self) -> Option<u64> {
         let mut used = self.each_key().map(|(counter, key)| {
             let key = key.to_le_bytes();
             let mut plan = Plan::new();
-            plan.add(Charge::new(&key, counter, 0)).expect("a plan has room for one");
+            plan.add(Charge::new(&key, counter, 0)).expect("a plan has room for one charge");
             counter.limit().rate().limit() - self.store.peek(&plan, now(GENERATIONS_MAX))[0].remaining
         });
         let first = used.next()?;
@@ -65,7 +65,7 @@ impl Generations {
 
     fn charge(&self, generation: u64) {
         for (counter, key) in self.each_key() {
-            let _ = self.store.check_one(&Charge::new(&key.to_le_bytes(), counter, 1), now(generation));
+            let _ = self.store.check_charge(&Charge::new(&key.to_le_bytes(), counter, 1), now(generation));
         }
     }
 
@@ -75,7 +75,7 @@ impl Generations {
 }
 
 impl Line {
-    /// The line that this text is.
+    /// Parses a line.
     pub fn parse(text: &str) -> Option<Self> {
         let (word, generation) = text.trim_end().split_once(' ')?;
         let generation = generation.parse().ok()?;
@@ -96,7 +96,7 @@ impl Line {
     }
 }
 
-/// Counts and writes snapshots into `directory` until it is killed, or nobody reads what it prints.
+/// Counts and writes snapshots into `directory` until the process is killed or its output is closed.
 pub fn run(directory: &Path) -> ExitCode {
     let (generations, found) = Generations::restore(directory);
     let Some(start) = generations.generation().filter(|_| !matches!(found, RestoreStatus::Refused(_))) else {
@@ -116,7 +116,7 @@ pub fn run(directory: &Path) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// The instant at which a generation is charged.
+/// When a generation is charged.
 fn now(generation: u64) -> Timestamp {
     Timestamp::from_nanos(START_NS + generation)
 }

@@ -1,11 +1,11 @@
-//! Tables of plain text.
+//! Plain-text tables.
 
 use std::fmt;
 
-/// A title, a heading and rows; the first column is text, the others are figures.
+/// A title, a heading and rows. The first column is text, the others are figures.
 pub(crate) struct Table {
     title: String,
-    /// The heading first, if there is one.
+    /// Starts with the heading, if there is one.
     rows: Vec<Vec<String>>,
     notes: Vec<String>,
 }
@@ -19,12 +19,11 @@ impl Table {
         Self { title: title.into(), rows: vec![heading], notes: Vec::new() }
     }
 
-    /// A table whose rows speak for themselves.
     pub(crate) fn without_heading(title: impl Into<String>) -> Self {
         Self { title: title.into(), rows: Vec::new(), notes: Vec::new() }
     }
 
-    /// Adds a row; cells that are missing at its end stay empty.
+    /// Adds a row. Missing cells at its end stay empty.
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         self.rows.push(cells.into_iter().collect());
     }

@@ -1,27 +1,56 @@
-//! The command line.
+//! The command line: one subcommand per module.
+
+use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::check::CheckArgs;
-use crate::convert::ConvertArgs;
-use crate::schema::SchemaArgs;
-use crate::serve::ServeArgs;
-use crate::trace::TraceArgs;
+use crate::check::{self, CheckArgs};
+use crate::convert::{self, ConvertArgs};
+use crate::output;
+use crate::schema::{self, SchemaArgs};
+use crate::serve::{self, ServeArgs};
+use crate::trace::{self, TraceArgs};
 
 /// A rate limiter: a server, and tools to choose limits. Without a command it serves.
 #[derive(Debug, Parser)]
 #[command(name = "tidegate", version)]
-pub struct Cli {
+struct Cli {
     #[command(subcommand)]
-    pub command: Option<Command>,
+    command: Option<Command>,
 }
 
 #[derive(Debug, Subcommand)]
-#[allow(clippy::large_enum_variant, reason = "there is one of it")]
-pub enum Command {
+#[allow(clippy::large_enum_variant, reason = "only one value exists")]
+enum Command {
     Serve(ServeArgs),
     Check(CheckArgs),
     Convert(ConvertArgs),
     Schema(SchemaArgs),
     Trace(TraceArgs),
+}
+
+/// The entry point of the binary: runs one subcommand.
+pub fn main() -> ExitCode {
+    match Cli::try_parse() {
+        Ok(Cli { command: Some(command) }) => match command {
+            // It parses the arguments again, together with those from the settings file.
+            Command::Serve(_) => serve::main(std::env::args_os().skip(2)),
+            Command::Check(args) => check::main(&args),
+            Command::Convert(args) => convert::main(&args),
+            Command::Schema(args) => schema::main(&args),
+            Command::Trace(args) => trace::main(&args),
+        },
+        // Without a command, show the server at work.
+        Ok(Cli { command: None }) => serve::main([]),
+        Err(error) => report_usage_error(&error),
+    }
+}
+
+/// Prints a usage error, or the help, and returns the exit code.
+pub(crate) fn report_usage_error(error: &clap::Error) -> ExitCode {
+    let _ = error.print();
+    if let Some(variable) = serve::settings::variable_of_error(error) {
+        output::print_stderr(&format!("\nThe value comes from the environment variable {variable}."));
+    }
+    u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
 }

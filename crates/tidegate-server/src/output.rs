@@ -1,22 +1,22 @@
-//! Where output goes, and what a command ends with.
+//! Standard output, standard error and exit codes of the commands.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
 use tidegate::rules::{Colour, Report};
 
-/// How a command ended that did what it was asked to.
+/// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandStatus {
     /// Exit code 0.
     Success,
-    /// Something is wrong with what was looked at: exit code 1.
+    /// The input was read and has problems: exit code 1.
     ProblemsFound,
-    /// It could not be looked at: exit code 2.
+    /// The input could not be read, or the usage is wrong: exit code 2.
     UnusableInput,
 }
 
-/// Why a command did not do what it was asked to.
+/// Why a command failed.
 #[derive(Debug)]
 pub struct Failure {
     message: String,
@@ -24,18 +24,18 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// The call is wrong, or something cannot be read or written.
+    /// The usage is wrong, or a file cannot be read or written.
     pub fn usage(message: String) -> Self {
         Self { message, status: CommandStatus::UnusableInput }
     }
 
-    /// What was looked at is wrong.
+    /// The input is wrong.
     pub fn problem(message: String) -> Self {
         Self { message, status: CommandStatus::ProblemsFound }
     }
 
     fn from_output_error(error: &io::Error) -> Self {
-        // Whoever read the output had enough, as `head` has. That is no failure.
+        // The reader closed the pipe early, as `head` does. That is not a failure.
         if error.kind() == io::ErrorKind::BrokenPipe {
             return Self { message: String::new(), status: CommandStatus::Success };
         }
@@ -43,15 +43,15 @@ impl Failure {
     }
 }
 
-/// Says what failed, if anything did, and what the process ends with.
-pub fn exit(ended: Result<CommandStatus, Failure>) -> ExitCode {
-    let verdict = ended.unwrap_or_else(|Failure { message, status: verdict }| {
+/// Prints the failure, if any, and returns the exit code.
+pub fn exit(result: Result<CommandStatus, Failure>) -> ExitCode {
+    let status = result.unwrap_or_else(|Failure { message, status }| {
         if !message.is_empty() {
             print_stderr(&format!("error: {message}"));
         }
-        verdict
+        status
     });
-    match verdict {
+    match status {
         CommandStatus::Success => ExitCode::SUCCESS,
         CommandStatus::ProblemsFound => ExitCode::from(1),
         CommandStatus::UnusableInput => ExitCode::from(2),
@@ -61,25 +61,27 @@ pub fn exit(ended: Result<CommandStatus, Failure>) -> ExitCode {
 /// Writes to standard output.
 pub fn print_stdout(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| Failure::from_output_error(&error))
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .map_err(|error| Failure::from_output_error(&error))
 }
 
-/// Writes a line to standard error. Where that is closed nobody can be told, and the exit code still says it.
+/// Writes a line to standard error. If that is closed, only the exit code reports the error.
 pub fn print_stderr(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// Writes what is wrong, if anything is, to standard error: in colours if that is a terminal and nobody minds.
+/// Writes the diagnostics of a report, if any, to standard error: in colour on a terminal, unless `NO_COLOR` is set.
 pub fn print_report(report: &Report) {
     if report.errors() + report.warnings() == 0 {
         return;
     }
-    let minds = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    let colour = if io::stderr().is_terminal() && !minds { Colour::Always } else { Colour::Never };
+    let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let colour = if io::stderr().is_terminal() && !no_color { Colour::Always } else { Colour::Never };
     let _ = io::stderr().write_all(report.render(colour).as_bytes());
 }
 
-/// A document that the library wrote as JSON, to make it part of another one.
+/// Parses JSON that the library wrote, to embed it in another document.
 pub fn parse_json(json: &str) -> serde_json::Value {
     serde_json::from_str(json).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Sizes in bytes as people write them: `64MiB`, `500MB`, `1048576`.
+//! Parses and prints sizes in bytes: `64MiB`, `500MB`, `1048576`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,6 +8,10 @@ use tidegate::MEMORY_BYTES_MIN;
 /// A number of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ByteSize(u64);
+
+/// Why a text is not a size. The message has a hint.
+#[derive(Debug, PartialEq, Eq)]
+pub struct ByteSizeError(String);
 
 /// Largest first.
 const UNITS: [(&str, u64); 9] = [
@@ -34,16 +38,12 @@ impl ByteSize {
     }
 }
 
-/// Why a text is not a size, with a hint.
-#[derive(Debug, PartialEq, Eq)]
-pub struct ByteSizeError(String);
-
-/// A bound that a store can keep.
+/// Parses `--memory-max`, which has a minimum.
 pub fn parse_memory_max(text: &str) -> Result<ByteSize, String> {
     let size: ByteSize = text.parse().map_err(|error: ByteSizeError| error.to_string())?;
-    let least = ByteSize::from_bytes(MEMORY_BYTES_MIN);
-    if size < least {
-        return Err(format!("{size} is too small (hint: the least is {least})"));
+    let min = ByteSize::from_bytes(MEMORY_BYTES_MIN);
+    if size < min {
+        return Err(format!("{size} is too small (hint: the minimum is {min})"));
     }
     Ok(size)
 }
@@ -58,8 +58,7 @@ impl FromStr for ByteSize {
         if number.is_empty() {
             return Err(ByteSizeError(format!("`{text}` does not start with a number (hint: {EXAMPLES})")));
         }
-        let known = |(name, _): &&(&str, u64)| name.eq_ignore_ascii_case(unit);
-        let unit_bytes = match UNITS.iter().find(known) {
+        let unit_bytes = match UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit)) {
             Some((_, bytes)) => *bytes,
             None if unit.is_empty() => 1,
             None if unit.starts_with('.') => {
@@ -75,7 +74,7 @@ impl FromStr for ByteSize {
 }
 
 impl fmt::Display for ByteSize {
-    /// In the largest unit that is exact.
+    /// Uses the largest unit that divides the size.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let exact = |(_, bytes): &&(&str, u64)| self.0 >= *bytes && self.0.is_multiple_of(*bytes);
         match UNITS.iter().find(exact) {

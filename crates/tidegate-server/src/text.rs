@@ -1,35 +1,35 @@
-//! Text and numbers as they are shown to people.
+//! Formats text and numbers for people.
 
 use std::fmt::Write;
 use std::time::Duration;
 
-/// At most `chars_max` characters of `bytes` that came from outside, safe to put on a terminal: what is not UTF-8 is
-/// replaced, control characters are escaped, and what was left out is marked.
+/// At most `chars_max` characters of untrusted `bytes`, safe to print on a terminal: invalid UTF-8 is replaced,
+/// control characters are escaped, and a cut is marked with `…`.
 pub fn printable(bytes: &[u8], chars_max: usize) -> String {
-    // No character takes more than four bytes, so the rest cannot be shown anyway and need not be decoded.
+    // A character takes at most four bytes, so later bytes are never shown and need no decoding.
     let enough = bytes.len().min(4 * (chars_max + 1));
     let decoded = String::from_utf8_lossy(&bytes[..enough]);
-    let mut shown = String::new();
+    let mut text = String::new();
     for (count, c) in decoded.chars().enumerate() {
         if count == chars_max {
-            shown.push('…');
+            text.push('…');
             break;
         }
         if c.is_control() {
-            shown.extend(c.escape_default());
+            text.extend(c.escape_default());
         } else {
-            shown.push(c);
+            text.push(c);
         }
     }
-    shown
+    text
 }
 
 /// `1,234,567`
 pub fn grouped_number(number: impl Into<u128>) -> String {
     let digits = number.into().to_string();
     let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
             grouped.push(',');
         }
         grouped.push(digit);
@@ -44,7 +44,7 @@ pub struct Share {
     pub whole: u128,
 }
 
-/// `12.34%`; of nothing there is no share.
+/// `12.34%`, or `-` if the whole is 0.
 #[allow(clippy::cast_precision_loss, reason = "two digits are shown")]
 pub fn percent(Share { part, whole }: Share) -> String {
     match whole {
@@ -54,23 +54,31 @@ pub fn percent(Share { part, whole }: Share) -> String {
 }
 
 /// `2d 3h 4m 5.5s`
-pub fn duration(span_ns: u64) -> String {
+pub fn duration(duration_ns: u64) -> String {
     const SECOND_NS: u64 = 1_000_000_000;
     const UNITS: [(&str, u64); 3] =
         [("d", 86_400 * SECOND_NS), ("h", 3_600 * SECOND_NS), ("m", 60 * SECOND_NS)];
-    let mut left_ns = span_ns;
-    let mut shown = String::new();
+    let mut left_ns = duration_ns;
+    let mut text = String::new();
     for (name, unit_ns) in UNITS {
         if left_ns >= unit_ns {
             // Writing to a string does not fail.
-            let _ = write!(shown, "{}{name} ", left_ns / unit_ns);
+            let _ = write!(text, "{}{name} ", left_ns / unit_ns);
             left_ns %= unit_ns;
         }
     }
-    if left_ns > 0 || shown.is_empty() {
-        let _ = write!(shown, "{:?}", Duration::from_nanos(left_ns));
+    if left_ns > 0 || text.is_empty() {
+        let _ = write!(text, "{:?}", Duration::from_nanos(left_ns));
     }
-    shown.trim_end().to_owned()
+    text.trim_end().to_owned()
+}
+
+/// Splits a message into the problem and the hint, if it has one.
+pub fn split_hint(message: &str) -> (&str, Option<&str>) {
+    match message.strip_suffix(')').and_then(|message| message.rsplit_once(" (hint: ")) {
+        Some((problem, hint)) => (problem, Some(hint)),
+        None => (message, None),
+    }
 }
 
 #[cfg(test)]
@@ -88,8 +96,8 @@ mod tests {
 
     #[test]
     fn numbers_are_grouped() {
-        let shown: Vec<String> = [0u64, 12, 999, 1_000, 123_456, 1_234_567].map(grouped_number).into();
-        assert_eq!(shown, ["0", "12", "999", "1,000", "123,456", "1,234,567"]);
+        let numbers = [0u64, 12, 999, 1_000, 123_456, 1_234_567].map(grouped_number);
+        assert_eq!(numbers, ["0", "12", "999", "1,000", "123,456", "1,234,567"]);
     }
 
     #[test]
@@ -108,8 +116,22 @@ mod tests {
             (46_439_000_000_000, "12h 53m 59s"),
             (176_405_500_000_000, "2d 1h 5.5s"),
         ];
-        for (span_ns, shown) in cases {
-            assert_eq!(duration(span_ns), shown);
+        for (duration_ns, text) in cases {
+            assert_eq!(duration(duration_ns), text);
+        }
+    }
+
+    #[test]
+    fn splits_off_the_last_hint() {
+        let cases = [
+            ("it is empty (hint: leave it out)", ("it is empty", Some("leave it out"))),
+            ("it is empty", ("it is empty", None)),
+            ("`(hint: x)` is wrong (hint: as in f(x))", ("`(hint: x)` is wrong", Some("as in f(x)"))),
+            ("(hint: leave it out)", ("(hint: leave it out)", None)),
+            ("", ("", None)),
+        ];
+        for (message, parts) in cases {
+            assert_eq!(split_hint(message), parts);
         }
     }
 }

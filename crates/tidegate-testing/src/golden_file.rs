@@ -1,7 +1,7 @@
 //! Golden files: `golden/README.md` documents the format.
 //!
-//! The reader is not the one under test: it takes the fields of a limit apart by itself, and reads no more than
-//! the files need.
+//! This reader is separate from the one under test: it splits the fields of a limit itself, and reads no more than the
+//! files need.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -21,12 +21,12 @@ pub struct GoldenFile {
 pub enum GoldenLine {
     /// A comment, or an empty line.
     Comment(String),
-    /// `limit: {...}`, as text and taken apart.
+    /// `limit: {...}`, as text and parsed.
     Limit(String, Box<LimitSpec>),
     Request(GoldenRequest),
 }
 
-/// `<t_us> <cost>`, and behind an arrow the answer, which a new file does not have yet.
+/// `<t_us> <cost>`, and after an arrow the decision, which a new file does not have yet.
 #[derive(Debug)]
 pub struct GoldenRequest {
     pub at_us: u64,
@@ -34,7 +34,7 @@ pub struct GoldenRequest {
     pub decision: Option<GoldenDecision>,
 }
 
-/// The right-hand side. Waits are text: `never` is one of them.
+/// The decision, to the right of the arrow. Waits are text, because they may be `never`.
 #[derive(Debug, PartialEq, Eq)]
 pub struct GoldenDecision {
     pub allowed: bool,
@@ -57,7 +57,8 @@ impl GoldenFile {
     fn read(path: PathBuf) -> Self {
         let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path:?}: {error}"));
         let lines = text.lines().enumerate().map(|(number, line)| {
-            GoldenLine::read(line).unwrap_or_else(|| panic!("{path:?}:{}: not understood: {line}", number + 1))
+            GoldenLine::read(line)
+                .unwrap_or_else(|| panic!("{path:?}:{}: not understood: {line}", number + 1))
         });
         Self { lines: lines.collect(), path }
     }
@@ -67,7 +68,7 @@ impl GoldenFile {
         std::fs::write(&self.path, text).unwrap_or_else(|error| panic!("{:?}: {error}", self.path));
     }
 
-    /// The limits that every request of the file touches.
+    /// The limits that every request of the file falls under.
     pub fn limits(&self) -> impl Iterator<Item = (&str, &LimitSpec)> {
         self.lines.iter().filter_map(|line| match line {
             GoldenLine::Limit(text, spec) => Some((text.as_str(), &**spec)),
@@ -91,12 +92,12 @@ impl GoldenLine {
         if let Some(text) = line.strip_prefix("limit: ") {
             return Some(Self::Limit(text.to_owned(), Box::new(spec(text)?)));
         }
-        let (asked, answer) = match line.split_once(" -> ") {
-            Some((asked, answer)) => (asked, Some(GoldenDecision::read(answer)?)),
+        let (request, decision) = match line.split_once(" -> ") {
+            Some((request, decision)) => (request, Some(GoldenDecision::read(decision)?)),
             None => (line, None),
         };
-        let (at_us, cost) = asked.split_once(' ')?;
-        Some(Self::Request(GoldenRequest { at_us: read(at_us)?, cost: read(cost)?, decision: answer }))
+        let (at_us, cost) = request.split_once(' ')?;
+        Some(Self::Request(GoldenRequest { at_us: read(at_us)?, cost: read(cost)?, decision }))
     }
 }
 
@@ -131,8 +132,8 @@ impl fmt::Display for GoldenLine {
             Self::Comment(text) => f.write_str(text),
             Self::Limit(text, _) => write!(f, "limit: {text}"),
             Self::Request(GoldenRequest { at_us, cost, decision: None }) => write!(f, "{at_us} {cost}"),
-            Self::Request(GoldenRequest { at_us, cost, decision: Some(answer) }) => {
-                write!(f, "{at_us} {cost} -> {answer}")
+            Self::Request(GoldenRequest { at_us, cost, decision: Some(decision) }) => {
+                write!(f, "{at_us} {cost} -> {decision}")
             }
         }
     }
@@ -149,18 +150,18 @@ fn read<T: FromStr>(text: &str) -> Option<T> {
     text.parse().ok()
 }
 
-/// The names and values of `{name: value, ...}`, where one value may be in braces too.
+/// The names and values of `{name: value, ...}`. A value may be in braces too.
 fn fields(text: &str) -> Option<Vec<(&str, &str)>> {
     let mut rest = text.strip_prefix('{')?.strip_suffix('}')?;
     let mut fields = Vec::new();
     while !rest.is_empty() {
-        let (name, behind) = rest.split_once(": ")?;
-        let value = match behind.starts_with('{') {
-            true => &behind[..=behind.find('}')?],
-            false => behind.split(", ").next()?,
+        let (name, after_name) = rest.split_once(": ")?;
+        let value = match after_name.starts_with('{') {
+            true => &after_name[..=after_name.find('}')?],
+            false => after_name.split(", ").next()?,
         };
         fields.push((name, value));
-        rest = &behind[value.len()..];
+        rest = &after_name[value.len()..];
         rest = rest.strip_prefix(", ").unwrap_or(rest);
     }
     Some(fields)
@@ -210,7 +211,7 @@ fn calendar(text: &str) -> Option<CalendarSpec> {
     Some(spec)
 }
 
-/// A duration: digits and a unit, or the name of what a calendar's windows are.
+/// Reads a duration: digits and a unit, or the unit of a calendar.
 fn nanos(text: &str) -> Option<u64> {
     match text {
         "day" => return nanos("1d"),

@@ -1,6 +1,4 @@
-//! A Redis of a test's own: on a free port of the loopback, in a directory of its own, stopped when it is dropped.
-
-#![allow(dead_code, reason = "not every test wants all of it")]
+//! Starts a Redis server for a test: on a free loopback port, in its own directory, stopped on drop.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -9,34 +7,34 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A server that runs for as long as this is kept.
+/// A Redis server that runs until it is dropped.
 pub struct RedisServer {
     process: Child,
     pub port: u16,
     arguments: Vec<String>,
-    scratch: TempDir,
+    directory: TempDir,
 }
 
-/// A directory that goes when it is dropped.
+/// A directory that is removed on drop.
 pub struct TempDir(PathBuf);
 
-/// Somebody else may take a free port before the server does.
+/// Another process may take the free port before the server does.
 const ATTEMPTS_MAX: usize = 20;
 
 impl RedisServer {
-    /// Starts one with these arguments besides, and waits until it can be connected to.
+    /// Starts a server with these additional arguments, and waits until it accepts connections.
     ///
     /// # Panics
     ///
-    /// If no server can be started, and in a run that is to start none.
+    /// If no server can be started, or if this run must not start servers.
     pub fn start(arguments: &[&str]) -> Self {
-        let is_without = std::env::var_os("TEST_WITHOUT_SERVERS").is_some();
-        assert!(!is_without, "this test starts a Redis: add its module to the list in scripts/check");
+        let is_forbidden = std::env::var_os("TEST_WITHOUT_SERVERS").is_some();
+        assert!(!is_forbidden, "this test starts a Redis: add its module to the list in scripts/check");
         let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
         let start = |_| {
-            let (port, scratch) = (free_port(), TempDir::new());
-            let process = spawn_until_ready(port, &arguments, scratch.path())?;
-            Some(Self { process, port, arguments: arguments.clone(), scratch })
+            let (port, directory) = (free_port(), TempDir::new());
+            let process = spawn_until_ready(port, &arguments, directory.path())?;
+            Some(Self { process, port, arguments: arguments.clone(), directory })
         };
         (0..ATTEMPTS_MAX).find_map(start).expect("redis-server runs on some port")
     }
@@ -49,12 +47,12 @@ impl RedisServer {
         format!("redis://{}", self.address())
     }
 
-    /// It stands still, does not say so, and its connections stay open.
+    /// Pauses the server. Its connections stay open.
     pub fn pause(&self) {
         self.signal("-STOP");
     }
 
-    /// It goes on where it was stopped.
+    /// Resumes a paused server.
     pub fn resume(&self) {
         self.signal("-CONT");
     }
@@ -64,10 +62,10 @@ impl RedisServer {
         self.process.wait().expect("a child");
     }
 
-    /// On the same port. Its scripts are gone, and its data.
+    /// Restarts on the same port. Scripts and data are lost.
     pub fn restart(&mut self) {
         self.kill();
-        let process = spawn_until_ready(self.port, &self.arguments, self.scratch.path());
+        let process = spawn_until_ready(self.port, &self.arguments, self.directory.path());
         self.process = process.expect("its port is still free");
     }
 
@@ -79,7 +77,7 @@ impl RedisServer {
 
 impl Drop for RedisServer {
     fn drop(&mut self) {
-        // It may be gone already, and then there is nothing to stop.
+        // The server may already be gone.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -98,7 +96,7 @@ impl TempDir {
         &self.0
     }
 
-    /// A file in it.
+    /// Writes a file in the directory.
     pub fn write_file(&self, name: &str, content: &str) -> PathBuf {
         let path = self.0.join(name);
         fs::write(&path, content).expect("a file");
@@ -112,13 +110,13 @@ impl Drop for TempDir {
     }
 }
 
-/// A port that nobody listened on a moment ago.
+/// A port that was free a moment ago.
 pub fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.local_addr().expect("an address").port()
 }
 
-/// The process, once it takes connections; none if it ended before that.
+/// Starts a server and waits until it accepts connections. `None` if it exits before that.
 fn spawn_until_ready(port: u16, arguments: &[String], directory: &Path) -> Option<Child> {
     let mut process = Command::new("redis-server")
         .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
@@ -128,11 +126,11 @@ fn spawn_until_ready(port: u16, arguments: &[String], directory: &Path) -> Optio
         .stdout(Stdio::piped())
         .spawn()
         .expect("redis-server is installed");
-    let said = process.stdout.take().expect("it is a pipe");
-    let mut said = BufReader::new(said).lines().map_while(Result::ok);
-    if said.any(|line| line.contains("Ready to accept connections")) {
-        // Whatever else it says has to go somewhere. This ends with the server.
-        std::thread::spawn(move || said.for_each(drop));
+    let output = process.stdout.take().expect("it is a pipe");
+    let mut output = BufReader::new(output).lines().map_while(Result::ok);
+    if output.any(|line| line.contains("Ready to accept connections")) {
+        // Drain the rest of the output, so that the pipe does not fill up. The thread ends with the server.
+        std::thread::spawn(move || output.for_each(drop));
         return Some(process);
     }
     process.wait().expect("a child");

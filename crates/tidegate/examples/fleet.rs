@@ -19,11 +19,12 @@ async fn main() -> Result<(), BoxError> {
 /// How many requests three nodes admit together.
 pub async fn run(url: &str) -> Result<usize, BoxError> {
     let mut settings = RedisSettings::try_from(url)?;
-    // By default a decision takes 10 ms at most, and then this node's share of the limit decides. Here an exact answer is worth more.
+    // By default a decision takes at most 10 ms. Then this node's share of the limit decides. Here an exact answer
+    // matters more.
     settings.timeout = Duration::from_secs(10);
     let mut nodes: Vec<RedisLimiter> = Vec::new();
     for _ in 0..3 {
-        // `connect_lazy` would let a program start while Redis is away.
+        // With `connect_lazy` a program can start while Redis does not answer.
         let redis = RedisStore::connect(settings.clone()).await?;
         nodes.push(Limiter::builder().rule("fleet-example").limit("30 per hour").store(redis).build()?);
     }
@@ -37,7 +38,7 @@ pub async fn run(url: &str) -> Result<usize, BoxError> {
         admitted += usize::from(decision.is_allowed());
     }
 
-    // A charge that is given back, because its work failed.
+    // A charge that is refunded because its work failed.
     let reservation = nodes[1].reserve("user:43", 1).await?;
     println!("reserved, {} left", reservation.decision().remaining);
     drop(reservation);

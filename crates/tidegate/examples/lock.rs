@@ -17,11 +17,11 @@ async fn main() -> Result<(), BoxError> {
 pub async fn run(url: &str) -> Result<(), BoxError> {
     let ttl = Duration::from_secs(30);
     let mut settings = RedisSettings::try_from(url)?;
-    // By default Redis has 10 ms to answer, as decisions about requests need. A lock can wait for longer.
+    // By default Redis has 10 ms to answer, because decisions about requests need that. A lock can wait longer.
     settings.timeout = Duration::from_secs(10);
     let one = Locks::with_store(RedisStore::connect(settings.clone()).await?);
     let other = Locks::with_store(RedisStore::connect(settings).await?);
-    // What is protected looks at fencing tokens, so that a holder that was paused for too long is kept out.
+    // The protected resource checks fencing tokens, so that a holder that was paused for too long is refused.
     let file = FencingGuard::default();
 
     let first = one.lock("example-file", ttl).await?;
@@ -29,7 +29,7 @@ pub async fn run(url: &str) -> Result<(), BoxError> {
     println!("the first process writes, with the fencing token {}", first.fencing_token());
     match other.try_lock("example-file", ttl).await {
         Ok(_) => return Err("two processes hold one lock".into()),
-        Err(refused) => println!("the other one does not get it: {refused}"),
+        Err(refused) => println!("the other one does not get the lock: {refused}"),
     }
 
     let waiting = other.lock("example-file", ttl);
@@ -37,6 +37,6 @@ pub async fn run(url: &str) -> Result<(), BoxError> {
     let second = waiting.await?;
     file.admit(second.fencing_token())?;
     println!("then the other one writes, with {}", second.fencing_token());
-    println!("and gives it back: {}", second.release().await?.as_str());
+    println!("and releases it: {}", second.release().await?.as_str());
     Ok(())
 }

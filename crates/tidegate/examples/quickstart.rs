@@ -1,4 +1,4 @@
-//! Limits at work, mostly on a clock that this program moves: `cargo run --release --example quickstart`.
+//! Limits in action, mostly on a clock that this program moves: `cargo run --release --example quickstart`.
 
 use std::time::Duration;
 
@@ -65,16 +65,16 @@ fn main() -> Result<(), LimiterError> {
         }
     }
 
-    println!("\nOr a program waits its turn, in real time, first come first served:\n");
+    println!("\nA program can also wait for its turn, in real time, first come first served:\n");
     let limiter = Limiter::new("10/s burst 2")?;
     for request in 1..=5 {
         match limiter.acquire_within_blocking("crawler", 1, Duration::from_secs(1)) {
-            Ok(admitted) => println!("  request {request}: went after {:?}", admitted.waited()),
+            Ok(admitted) => println!("  request {request}: admitted after {:?}", admitted.waited()),
             Err(refused) => println!("  request {request}: {refused}"),
         }
     }
 
-    println!("\nAnd where it matters how many run at a time, units are held and given back:\n");
+    println!("\nA concurrency limit bounds how many run at a time. Units are held and released:\n");
     let limiter = Limiter::new("{algorithm: concurrency, limit: 2, ttl: 30s}")?;
     let mut slots = Vec::new();
     for job in 1..=4 {

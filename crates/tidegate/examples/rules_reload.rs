@@ -32,7 +32,7 @@ pub fn run() -> Result<(), BoxError> {
     let answer = engine.check(&request)?;
     println!("{}: {} left", answer.kind.as_str(), answer.remaining);
 
-    // What was used stays used.
+    // Usage is kept.
     engine.replace(rules::parse("rules.yaml", STRICTER_RULES)?.domains)?;
     let report = engine.try_acquire(&request)?;
     println!("{} left, and a report is running", report.decision().remaining);
@@ -41,7 +41,7 @@ pub fn run() -> Result<(), BoxError> {
         Err(refused) => println!("{refused}"),
     }
 
-    // Rules that are wrong change nothing, and the error says where.
+    // Invalid rules change nothing, and the error shows where the mistake is.
     if let Err(error) = rules::parse("rules.yaml", "domain: api\nrules: [{ name: x, limit: 5 per }]") {
         println!("{error}");
     }

@@ -1,12 +1,13 @@
-//! Background work of guards over a shared store: renewing a lease, and waiting for what was given back.
+//! Background work of guards over a shared store: renewing a lease, releasing it, refunding a charge.
 //!
-//! One thread for the process runs all of it. It needs no runtime, and it runs on while the runtime of a store does not: a lease that
-//! cannot be renewed is noticed. The thread is started when it is first needed, and sleeps while there is nothing to do.
+//! One thread per process runs all of it. It needs no async runtime, so a lease that cannot be renewed is noticed even
+//! while the runtime of its store is stopped. The thread starts when it is first needed, and sleeps while it has no
+//! work.
 
 #[cfg(not(loom))]
 pub(crate) use executor::spawn;
 
-/// The model checker has no background thread.
+/// Loom has no background thread: run the task here.
 #[cfg(loom)]
 pub(crate) fn spawn(task: impl Future<Output = ()> + Send + 'static) {
     crate::blocking::block_on(task);
@@ -22,14 +23,14 @@ mod executor {
     use std::task::{Context, Poll, Wake, Waker};
     use std::thread;
 
-    /// The name of the thread. Linux shows 15 bytes of it.
+    /// Linux shows at most 15 bytes of it.
     const THREAD_NAME: &str = "tidegate-guards";
 
     static EXECUTOR: OnceLock<Option<Arc<Executor>>> = OnceLock::new();
 
     type BoxedTask = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-    /// Runs a task. It is dropped if no thread can be started.
+    /// Runs a task in the background. Drops the task if no thread can be started.
     pub(crate) fn spawn(task: impl Future<Output = ()> + Send + 'static) {
         if let Some(executor) = EXECUTOR.get_or_init(Executor::start) {
             let future = Mutex::new(Some(Box::pin(task) as BoxedTask));
@@ -38,7 +39,7 @@ mod executor {
         }
     }
 
-    /// Tasks that are to be polled.
+    /// Queue of tasks to poll.
     #[derive(Default)]
     struct Executor {
         runnable: Mutex<VecDeque<Arc<BackgroundTask>>>,
@@ -46,7 +47,7 @@ mod executor {
     }
 
     struct BackgroundTask {
-        /// None once it is done. Only the thread polls it, so the lock is never waited for.
+        /// None once the task is done. Only the executor thread polls, so this lock is never contended.
         future: Mutex<Option<BoxedTask>>,
         is_queued: AtomicBool,
         executor: Arc<Executor>,
@@ -55,9 +56,9 @@ mod executor {
     impl Executor {
         fn start() -> Option<Arc<Self>> {
             let executor = Arc::<Self>::default();
-            let of_thread = executor.clone();
+            let background = executor.clone();
             let thread = thread::Builder::new().name(THREAD_NAME.to_owned());
-            thread.spawn(move || of_thread.run()).ok().map(|_| executor)
+            thread.spawn(move || background.run()).ok().map(|_| executor)
         }
 
         fn run(&self) {
@@ -83,13 +84,13 @@ mod executor {
         }
 
         fn poll(self: Arc<Self>) {
-            // Before it is polled: a task that is woken meanwhile is polled again.
+            // Clear the flag before the poll: a task that is woken during the poll must be polled again.
             self.is_queued.store(false, Ordering::Release);
             let waker = Waker::from(self.clone());
             let mut future = lock_ignoring_poison(&self.future);
             let Some(running) = future.as_mut() else { return };
             let mut context = Context::from_waker(&waker);
-            // A task that panics ends alone.
+            // A panic ends this task only.
             let polled = catch_unwind(AssertUnwindSafe(|| running.as_mut().poll(&mut context)));
             if !matches!(polled, Ok(Poll::Pending)) {
                 let done = future.take();

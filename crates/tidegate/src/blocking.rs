@@ -1,6 +1,6 @@
-//! Waiting for a future with the thread at hand.
+//! Waiting for a future on the current thread.
 
-/// Runs a future to its end; the thread is parked while there is nothing to do.
+/// Runs a future to completion. Parks the thread while the future is pending.
 #[cfg(not(loom))]
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     use std::sync::Arc;
@@ -21,13 +21,13 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     loop {
         match future.as_mut().poll(&mut context) {
             Poll::Ready(output) => return output,
-            // A wake-up before the park makes the park return at once; one too many costs a poll.
+            // A wake before the park makes the park return immediately. A spurious wake costs one poll.
             Poll::Pending => thread::park(),
         }
     }
 }
 
-/// The model checker's own.
+/// Loom has its own `block_on`.
 #[cfg(loom)]
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     loom::future::block_on(future)

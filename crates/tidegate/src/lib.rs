@@ -15,20 +15,50 @@
 //! # Ok::<(), tidegate::LimiterError>(())
 //! ```
 //!
-//! The [`guide`] says which algorithm to choose, and what there is besides yes and no: waiting, leases, locks, calendars,
-//! snapshots.
+//! The [`guide`] helps to choose an algorithm, and shows waiting, leases, locks, calendars and snapshots.
 //!
 //! # How a request flows
 //!
+//! A limiter decides by its own limits:
+//!
 //! ```text
 //! Limiter::check(key, cost)
-//!   Clock        -> now                      clock/
-//!   limits       -> Plan of charges          limiter/, tidegate_core::Plan
-//!   MemoryStore  -> one Outcome per charge   memory/, by the algorithms of tidegate_core
-//!   merge        -> Decision                 tidegate_core::Decision
+//!   Clock   -> now                      clock/
+//!   limits  -> Plan of charges          limiter/, tidegate_core::Plan
+//!   Store   -> one Outcome per charge   memory/ or redis/, with the algorithms of tidegate_core
+//!   merge   -> Decision                 tidegate_core::Decision
 //! ```
 //!
-//! A test hands in its own time and never sleeps:
+//! An engine (feature `rules`) first finds the rules that match the request:
+//!
+//! ```text
+//! Engine::decide(&request)              engine/
+//!   rules   -> limits that match        tidegate_core::rules
+//!   limits  -> Plan of charges
+//!   Store   -> one Outcome per charge
+//!   merge   -> Decision
+//!   rules   -> Answer                   what each rule does when its limit is exceeded
+//! ```
+//!
+//! # Layout
+//!
+//! ```text
+//! clock/     time, and sleeping until an instant
+//! limiter/   limits over a store
+//! leases/    locks by key, their guards and renewal, fencing tokens
+//! pacer/     permits at a steady rate
+//! queue/     wait queues: requests that wait for a limit
+//! store/     the store interface, and the fallback over a shared store
+//! memory/    the store in memory, and its snapshots
+//! redis/     the store on Redis (feature `redis`)
+//! rules/     rules from files (feature `rules`)
+//! engine/    rules over a store (feature `rules`)
+//! guide/     the guide
+//! ```
+//!
+//! # Time in tests
+//!
+//! A test passes in its own clock and never sleeps:
 //!
 //! ```
 //! use std::time::Duration;
@@ -43,10 +73,10 @@
 //! # Ok::<(), tidegate::LimiterError>(())
 //! ```
 //!
-//! # When, instead of whether
+//! # Pacing
 //!
-//! A limiter says yes or no. A [`Pacer`] lets its callers wait, as tasks of any runtime or as threads, so that they
-//! go at a steady rate: what Guava's `RateLimiter` does.
+//! A limiter admits or denies. A [`Pacer`] makes its callers wait, as tasks of any runtime or as threads, so that they
+//! proceed at a steady rate, like Guava's `RateLimiter`.
 //!
 //! ```
 //! use std::time::Duration;
@@ -59,16 +89,17 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # One scheme of verbs
+//! # Naming of methods
 //!
-//! Limiters, locks, pacers and engines take and wait by the same verbs: `try_x` never waits, `x` waits, and `x_within` waits for a
-//! maximum time. They return `Ok` with a guard, for a limiter [`Admitted`], or [`Refused`], which says why. `check`, `peek` and
-//! `reserve` decide at once. The suffix `_blocking` waits with the thread at hand.
+//! Limiters, locks, pacers and engines use the same names: `try_x` never waits, `x` waits, and `x_within` waits for a
+//! maximum time. They return a guard (a limiter returns [`Admitted`]), or [`Refused`] with the reason. `check`, `peek`
+//! and `reserve` never wait for a limit. Methods that end in `_blocking` block the current thread.
 //!
 //! # One store for many processes
 //!
-//! Counters are in the memory of the process, or in Redis (feature `redis`), where any number of processes share them. Over a shared
-//! store the same calls are futures: `limiter.check("user:42", 1).await`. See [`LimiterBuilder::store`] and [`Locks::over`].
+//! Counters are in the memory of the process, or in Redis (feature `redis`), where any number of processes share them.
+//! Over a shared store the same calls are futures: `limiter.check("user:42", 1).await`. See [`LimiterBuilder::store`]
+//! and [`Locks::with_store`].
 //!
 //! # Features
 //!
@@ -78,13 +109,14 @@
 //! | `rules` | rules from files, and `Engine` | regex, a YAML parser |
 //! | `redis` | counters in Redis or Valkey, shared by many processes | tokio, TLS |
 //!
-//! Each works without the others. Without any, there are limiters with every other kind of limit, locks and pacers. A
-//! limit that needs a feature which is off is refused, and the error names the feature.
+//! The features are independent. With none of them, limiters (with every other kind of limit), locks and pacers work. A
+//! limit that needs a missing feature is an error that names the feature.
 //!
 //! # Rules
 //!
-//! With the feature `rules`, an `Engine` decides requests by rules from files: which limits apply to whom, what happens
-//! over them, changed under traffic without resetting anybody. `docs/rules.md` in the repository is the reference.
+//! With the feature `rules`, an `Engine` decides requests by rules from files. Rules say which limits apply to a
+//! request and what happens when a limit is exceeded. They can change under traffic, and counters keep their values.
+//! The reference is `docs/rules.md` in the repository.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(missing_debug_implementations)]
@@ -95,14 +127,12 @@ pub mod clock;
 #[cfg(feature = "rules")]
 #[cfg_attr(docsrs, doc(cfg(feature = "rules")))]
 pub mod engine;
-mod fence_gate;
-mod grant;
 pub mod guide;
+pub mod leases;
 pub mod limiter;
-pub mod locks;
 mod memory;
 pub mod pacer;
-mod part;
+mod queue;
 #[cfg(all(feature = "redis", not(loom)))]
 #[cfg_attr(docsrs, doc(cfg(feature = "redis")))]
 pub mod redis;
@@ -110,35 +140,45 @@ mod refused;
 #[cfg(feature = "rules")]
 #[cfg_attr(docsrs, doc(cfg(feature = "rules")))]
 pub mod rules;
-pub mod snapshot;
 pub mod store;
 mod sync;
-mod queue;
+
+/// Snapshots: a memory store in a file, so that counters survive a restart. See the [guide](crate::guide::restarts).
+pub mod snapshot {
+    pub use crate::memory::{
+        RestoreStatus, Restored, SNAPSHOT_EVERY_MIN, SnapshotAttempts, SnapshotError, SnapshotReport,
+        SnapshotWriter,
+    };
+}
 
 pub use clock::{Clock, ClockStats, ManualClock, SystemClock, Timer};
 #[cfg(feature = "rules")]
 #[cfg_attr(docsrs, doc(cfg(feature = "rules")))]
 pub use engine::{DecideOutput, Engine, EngineError};
-pub use fence_gate::{FencingGuard, StaleFencingToken};
+pub use leases::{FencingGuard, LockGuard, Locks, StaleFencingToken};
 pub use limiter::{Admitted, IntoLimit, LIMITS_MAX, Limiter, LimiterBuilder, LimiterError, Reservation};
-pub use locks::{LockGuard, Locks};
 pub use memory::{Lease, MEMORY_BYTES_DEFAULT, MEMORY_BYTES_MIN, MemoryStats, MemoryStore, Release, Renewal};
 pub use pacer::{ColdFactor, IntoRate, Pacer, PacerBuilder, PacerError};
+pub use queue::{LATE_NS_MAX, QUEUE_MAX_DEFAULT, WAITERS_MAX};
 pub use refused::Refused;
 pub use store::StoreError;
 pub use tidegate_core::algorithm::{Align, CalendarSpec, Weekday};
 pub use tidegate_core::headers;
 pub use tidegate_core::{
-    Algorithm, AlgorithmName, Decision, FencingToken, IntoKey, IpKey, LeaseToken, Limit, LimitBuilder, LimitError,
-    LimitSpec, Nanos, ParseLeaseTokenError, OnStoreFailure, Rate, Timestamp, OutcomeKind, Wait,
+    Algorithm, AlgorithmName, Decision, FencingToken, IntoKey, IpKey, LeaseToken, Limit, LimitBuilder,
+    LimitError, LimitSpec, Nanos, OnStoreFailure, OutcomeKind, ParseLeaseTokenError, Rate, Timestamp, Wait,
 };
-pub use queue::{LATE_NS_MAX, QUEUE_MAX_DEFAULT, WAITERS_MAX};
 
 pub(crate) use memory::Outcomes;
 #[cfg(feature = "rules")]
 pub(crate) use queue::Refusal;
 
-/// The examples of the README are compiled, and most of them run, like any other.
+/// Compiles the examples of the README, and runs most of them.
 #[cfg(all(doctest, feature = "calendar", feature = "redis", feature = "rules"))]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// The same for docs/library.md.
+#[cfg(all(doctest, feature = "calendar", feature = "redis", feature = "rules"))]
+#[doc = include_str!("../../../docs/library.md")]
+struct LibraryPage;

@@ -1,14 +1,14 @@
-//! Why a request was not admitted.
+//! Why a request was not admitted: the error of every method that acquires or waits.
 
 use std::fmt;
 
 use tidegate_core::{Decision, Nanos, PlanFull, Wait};
 
-use crate::store::{Fallback, StoreError};
 use crate::queue::Refusal;
+use crate::store::{Fallback, StoreError};
 
-/// Why a request was not admitted, by one that takes or waits: `try_x`, `x`, `x_within` and `reserve`. Nothing was charged,
-/// unless a [store](Self::Store) failed.
+/// Why a request was not admitted: the error of `try_x`, `x`, `x_within` and `reserve`. Nothing was charged, unless the
+/// [store](Self::Store) failed.
 ///
 /// ```
 /// use std::time::Duration;
@@ -26,25 +26,28 @@ use crate::queue::Refusal;
 #[must_use]
 #[non_exhaustive]
 pub enum Refused {
-    /// It is over a limit, and does not wait: the decision.
+    /// The request is over a limit and does not wait. Carries the decision.
     OverLimit(Decision),
-    /// It asks for more than its limits can ever hold, so there is nothing to wait for.
+    /// The request costs more than its limits can ever admit, so waiting is useless.
     Never,
-    /// It cannot be admitted within its maximum wait. If it is known, it would be after `wait`.
+    /// The request cannot be admitted within its maximum wait.
     TooLong {
-        /// From when it asked until it would be admitted, behind all requests that wait already.
+        /// From when the request was made until it would be admitted, behind all requests that wait already. None if it
+        /// is not known.
         wait: Option<Nanos>,
     },
     /// The wait queue is full.
     QueueFull,
-    /// It falls under more limits than a plan has room for.
+    /// The request falls under more limits than a plan has room for.
     PlanFull,
-    /// The shared store did not answer, and nothing passes without it. It may have been charged nevertheless.
+    /// The shared store did not answer, and its policy denies requests then. The store may have charged the request
+    /// nevertheless.
     Store(StoreError),
 }
 
 impl Refused {
-    /// How long to wait before it is tried again: [never](Wait::NEVER) if it cannot be admitted at all, none if it is not known.
+    /// How long to wait before a retry: [never](Wait::NEVER) if the request cannot be admitted at all, none if it is
+    /// not known.
     pub fn retry_after(&self) -> Option<Wait> {
         match self {
             Self::OverLimit(decision) => Some(decision.retry_after),
@@ -55,7 +58,7 @@ impl Refused {
         }
     }
 
-    /// The decision that denied it, if one did.
+    /// The decision that denied the request, if one did.
     pub fn decision(&self) -> Option<&Decision> {
         match self {
             Self::OverLimit(decision) => Some(decision),
@@ -90,12 +93,12 @@ impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::OverLimit(decision) => match decision.retry_after {
-                Wait::NEVER => f.write_str("it asks for more than the limit can ever hold"),
-                retry_after => write!(f, "it is over the limit; it may be tried again in {retry_after}"),
+                Wait::NEVER => f.write_str("the cost is more than the limit can ever admit"),
+                retry_after => write!(f, "over the limit; retry in {retry_after}"),
             },
-            Self::Never => f.write_str("it asks for more than the limit can ever hold"),
-            Self::TooLong { wait: Some(wait) } => write!(f, "it would have to wait for {wait}"),
-            Self::TooLong { wait: None } => f.write_str("it was not admitted within its maximum wait"),
+            Self::Never => f.write_str("the cost is more than the limit can ever admit"),
+            Self::TooLong { wait: Some(wait) } => write!(f, "the request would have to wait for {wait}"),
+            Self::TooLong { wait: None } => f.write_str("not admitted within the maximum wait"),
             Self::QueueFull => f.write_str("the wait queue is full"),
             Self::PlanFull => PlanFull.fmt(f),
             Self::Store(failure) => failure.fmt(f),

@@ -1,4 +1,4 @@
-//! Atomics, and the memory they live in. Under `--cfg loom` they are the model checker's.
+//! Atomics and locks. Under `--cfg loom` they are loom's, so that the model checker sees every access.
 
 #[cfg(loom)]
 pub(crate) use loom::sync::{
@@ -11,14 +11,14 @@ pub(crate) use std::sync::{
     atomic::{AtomicU32, AtomicU64, Ordering},
 };
 
-/// One step of a wait for another thread that is inside a critical section of a few dozen instructions.
+/// Waits one step for another thread that is inside a critical section of a few dozen instructions.
 ///
-/// Each step is twice as long as the one before: while one thread waits, the other makes several decisions with
-/// the cache lines it has, which is cheaper for both than handing them to and fro. After a while the other has
-/// probably lost its core, so ours is given away.
+/// Each step is twice as long as the one before. While this thread waits, the other makes several decisions with the
+/// cache lines that it has, which is cheaper than moving the lines between cores. After `DOUBLINGS_MAX` steps the other
+/// thread has probably lost its core, so this thread yields.
 #[cold]
 #[inline(never)]
-pub(crate) fn pause(step: &mut u32) {
+pub(crate) fn spin_or_yield(step: &mut u32) {
     const DOUBLINGS_MAX: u32 = 6;
     if cfg!(loom) {
         loom_yield();
@@ -35,8 +35,8 @@ fn loom_yield() {
     loom::thread::yield_now();
 }
 
-/// `len` zeroed words, or none if the machine has no room for them. The operating system hands out their
-/// pages as they are first written, so words that are never written cost nothing.
+/// `len` zeroed words, or none if memory cannot be reserved. The operating system provides pages when they are first
+/// written, so words that are never written use no memory.
 pub(crate) fn zeroed_u64(len: usize) -> Option<Box<[AtomicU64]>> {
     #[cfg(not(loom))]
     return bytemuck::allocation::try_zeroed_slice_box(len).ok();
@@ -44,7 +44,7 @@ pub(crate) fn zeroed_u64(len: usize) -> Option<Box<[AtomicU64]>> {
     return Some((0..len).map(|_| AtomicU64::new(0)).collect());
 }
 
-/// As [`zeroed_u64`], in half the width.
+/// As [`zeroed_u64`], with 32-bit words.
 pub(crate) fn zeroed_u32(len: usize) -> Option<Box<[AtomicU32]>> {
     #[cfg(not(loom))]
     return bytemuck::allocation::try_zeroed_slice_box(len).ok();
@@ -52,18 +52,17 @@ pub(crate) fn zeroed_u32(len: usize) -> Option<Box<[AtomicU32]>> {
     return Some((0..len).map(|_| AtomicU32::new(0)).collect());
 }
 
-/// The lock's data, also after a panic elsewhere: no critical section here leaves anything half done that a
-/// later one could trip over.
+/// Locks, also after a panic in another thread: no critical section here leaves its data in an inconsistent state.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Runs every interleaving with at most this many preemptions.
+/// Runs every interleaving with at most `preemptions_max` preemptions.
 ///
-/// The checker notes only the last access to each word, so a thread that reads is run after the one that
-/// writes, as the spawned one; the other way round it would find nothing to reorder.
+/// Loom remembers only the last access to each word. So the thread that reads must be the spawned one and run after the
+/// thread that writes: in the other order loom finds nothing to reorder.
 #[cfg(all(test, loom))]
-pub(crate) fn model(preemptions_max: usize, test: impl Fn() + Sync + Send + 'static) {
+pub(crate) fn check_interleavings(preemptions_max: usize, test: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(preemptions_max);
     builder.max_branches = 10_000;

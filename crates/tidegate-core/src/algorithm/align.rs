@@ -1,4 +1,4 @@
-//! Where the windows of a limit begin, as it was asked for.
+//! Where the windows of a limit begin, before it is checked.
 
 /// Where windows begin.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -12,8 +12,8 @@ pub enum Align {
     Calendar(CalendarSpec),
 }
 
-/// The days, weeks or months of a time zone, before anything is checked. Which of them it is says the limit's
-/// window: one day, seven or thirty.
+/// The days, weeks or months of a time zone, before they are checked. The limit's window says which: one day, seven
+/// days or thirty days.
 ///
 /// ```
 /// # #[cfg(feature = "calendar")] {
@@ -38,15 +38,15 @@ pub enum Align {
 pub struct CalendarSpec {
     /// The time zone, by its name in the IANA time zone database: `Europe/Paris`.
     pub tz: String,
-    /// The day a week begins with, if windows are weeks; Monday by default.
+    /// The first day of the week, if windows are weeks. Monday by default.
     pub week_starts: Option<Weekday>,
-    /// The day a month begins with, if windows are months, 1 to 31; the first by default. A month that is too
-    /// short for it begins with its last day.
+    /// The first day of the month, 1 to 31, if windows are months. 1 by default. In a month that is too short, the
+    /// window begins on the last day.
     pub day_of_month: Option<u64>,
 }
 
 impl CalendarSpec {
-    /// The calendar of a time zone, all else by default.
+    /// The calendar of a time zone, with defaults for everything else.
     pub fn in_zone(tz: impl Into<String>) -> Self {
         Self { tz: tz.into(), week_starts: None, day_of_month: None }
     }
@@ -61,7 +61,7 @@ impl Default for CalendarSpec {
 
 /// A day of the week.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "everybody knows them")]
+#[allow(missing_docs, reason = "the names say it all")]
 pub enum Weekday {
     #[default]
     Monday,
@@ -74,7 +74,7 @@ pub enum Weekday {
 }
 
 impl Weekday {
-    /// All seven, from Monday on.
+    /// All seven, starting with Monday.
     pub const ALL: [Self; 7] = [
         Self::Monday,
         Self::Tuesday,

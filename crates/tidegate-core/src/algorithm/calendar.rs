@@ -1,12 +1,15 @@
 //! Calendar windows: the days, weeks or months that the clocks of a time zone show.
 //!
-//! Each window begins with a local date: every one, every Sunday, or the 15th of every month. A date begins at the
-//! first instant at which the zone's clock shows it or a later one. Nearly always that is midnight. Where midnight
-//! is skipped it is the instant of the skip, where midnight comes twice it is the first, and a date that a zone
-//! left out altogether, as Samoa did when it moved across the date line, begins with the next one and is empty.
-//! So dates begin in their order whatever a zone did to its clocks, and windows neither overlap nor leave a gap.
+//! Each window begins with a local date: every date, every Sunday, or the 15th of every month. A date begins at the
+//! first instant at which the zone's clock shows that date or a later one. This is nearly always midnight. If the clock
+//! skips midnight, the date begins at the skip. If midnight comes twice, the date begins at the first one. A date that
+//! the zone left out (as Samoa did when it moved across the date line) begins with the next date and is empty. So dates
+//! begin in order, whatever a zone did to its clocks, and windows neither overlap nor leave gaps.
 //!
-//! The zone data is part of the program: nothing is read from the machine, and all machines of a fleet agree.
+//! A window is computed from the zone's rules when it begins, and the state keeps its end. W is nominal (24 hours, 7
+//! days, 30 days), and no decision depends on it.
+//!
+//! The zone data is compiled in. Nothing is read from the machine, so all nodes of a fleet agree.
 
 use std::fmt;
 
@@ -24,14 +27,14 @@ pub struct Calendar {
     pub(crate) zone: TimeZone,
 }
 
-/// What a window is, and where in it a window begins.
+/// The unit of the windows, and where in the unit they begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CalendarUnit {
     Day,
     Week {
         starts: Weekday,
     },
-    /// Begins on this day of the month, or on the last of a month that is too short.
+    /// Begins on this day of the month, or on the last day of a shorter month.
     Month {
         day: i8,
     },
@@ -44,7 +47,7 @@ impl Calendar {
         let mut first = self.unit.first_date(shown);
         let mut next = self.unit.next_first_date(first);
         let mut end_ns = self.date_start_ns(next);
-        // A clock that was set back over midnight shows the date before once more, when the next has begun.
+        // After a clock is set back over midnight, it shows the previous date again although the next date has begun.
         while end_ns <= u128::from(at.as_nanos()) {
             (first, next) = (next, self.unit.next_first_date(next));
             end_ns = self.date_start_ns(next);
@@ -58,7 +61,7 @@ impl Calendar {
         self.zone.iana_name().unwrap_or_default()
     }
 
-    /// As it would be asked for.
+    /// The spec that builds this calendar.
     pub(crate) fn spec(&self) -> CalendarSpec {
         let tz = self.zone_name().to_owned();
         match self.unit {
@@ -72,7 +75,7 @@ impl Calendar {
         }
     }
 
-    /// What a window is: `day`, `week` or `month`.
+    /// The unit of the windows: `day`, `week` or `month`.
     pub(crate) fn unit_name(&self) -> &'static str {
         match self.unit {
             CalendarUnit::Day => "day",
@@ -81,7 +84,7 @@ impl Calendar {
         }
     }
 
-    /// What sets its windows apart from those of other calendars, as text that does not change.
+    /// Identifies the windows of this calendar. The text must not change, because counters are found by its hash.
     pub(crate) fn state_format(&self) -> String {
         let zone = self.zone_name();
         match self.unit {
@@ -91,7 +94,7 @@ impl Calendar {
         }
     }
 
-    /// The first instant at which the zone's clock shows `date` or a later one; the epoch, if that was before.
+    /// The first instant at which the zone's clock shows `date` or a later date. The epoch if that was earlier.
     fn date_start_ns(&self, date: Date) -> u128 {
         let midnight = date.to_datetime(Time::midnight());
         let midnight_at = |offset: Offset| offset.to_timestamp(midnight).unwrap_or(Instant::MAX);
@@ -99,7 +102,8 @@ impl Calendar {
             AmbiguousOffset::Unambiguous { offset } | AmbiguousOffset::Fold { before: offset, .. } => {
                 midnight_at(offset)
             }
-            // By the clock as it is after the change, midnight was before it: the next change from there is the one.
+            // By the offset after the change, this midnight is before the change. So the change is the next one from
+            // there.
             AmbiguousOffset::Gap { after, .. } => {
                 let early = midnight_at(after);
                 self.zone.following(early).next().map_or(early, |change| change.timestamp())
@@ -110,7 +114,7 @@ impl Calendar {
 }
 
 impl CalendarUnit {
-    /// The date that the window with `date` in it begins with.
+    /// The first date of the window that contains `date`.
     fn first_date(self, date: Date) -> Date {
         match self {
             Self::Day => date,
@@ -125,7 +129,7 @@ impl CalendarUnit {
         }
     }
 
-    /// The date that the window after the one that begins with `first` begins with.
+    /// The first date of the window after the one that begins with `first`.
     fn next_first_date(self, first: Date) -> Date {
         match self {
             Self::Day => first.saturating_add(1.day()),
@@ -135,18 +139,18 @@ impl CalendarUnit {
     }
 }
 
-/// The `day` of the month that `date` is in, or its last.
+/// The given day in the month of `date`, or the last day of that month.
 fn day_of_month(date: Date, day: i8) -> Date {
     let last = date.last_of_month();
     Date::new(last.year(), last.month(), day).unwrap_or(last)
 }
 
-/// Every [`Timestamp`] is an instant: they end in 2554, instants in the year 9999.
+/// Converts to jiff's type. It always fits: a [`Timestamp`] ends in 2554, jiff's in 9999.
 fn instant(at: Timestamp) -> Instant {
     Instant::from_nanosecond(at.as_nanos().into()).unwrap_or(Instant::MAX)
 }
 
-/// As it stands in a limit.
+/// As it is written in a limit.
 impl fmt::Display for Calendar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{{tz: {}", self.zone_name())?;
@@ -165,18 +169,18 @@ impl fmt::Display for Calendar {
 mod tests {
     use super::*;
 
-    /// No zone does so since 1970: the clock goes from 23:30 to 0:30 and back again.
+    /// No zone has done so since 1970: the clock goes from 23:30 to 0:30 and back again.
     #[test]
     fn a_day_begins_with_the_change_that_skips_its_midnight() {
         const HOUR_NS: u64 = 3_600_000_000_000;
         let zone = TimeZone::posix("STD0DST,J10/23:30,J20/0:30").expect("a time zone");
         let calendar = Calendar { unit: CalendarUnit::Day, zone };
         let start_of = |hours: u64| calendar.window(Timestamp::from_nanos(hours * HOUR_NS)).start.as_nanos();
-        // January 11th begins half an hour before the midnight of UTC and January 12th a whole hour.
+        // January 11th begins half an hour before midnight UTC, and January 12th a whole hour.
         assert_eq!(start_of(9 * 24 + 12), 9 * 24 * HOUR_NS);
         assert_eq!(start_of(10 * 24 + 12), 10 * 24 * HOUR_NS - HOUR_NS / 2);
         assert_eq!(start_of(11 * 24 + 12), 11 * 24 * HOUR_NS - HOUR_NS);
-        // At 0:30 of January 20th the clock shows 23:30 of January 19th again, but the 20th has begun at its first 0:00.
+        // At 0:30 of January 20th the clock shows 23:30 of January 19th again, but the 20th began at its first 0:00.
         assert_eq!(start_of(19 * 24 - 1), 19 * 24 * HOUR_NS - HOUR_NS);
         assert_eq!(start_of(19 * 24 + 12), 19 * 24 * HOUR_NS - HOUR_NS);
         assert_eq!(start_of(20 * 24 + 12), 20 * 24 * HOUR_NS);

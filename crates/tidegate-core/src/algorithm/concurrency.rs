@@ -1,17 +1,17 @@
-//! Concurrency: at most L units in flight, each held by a lease that is given back or runs out.
+//! Concurrency: at most L units in flight, each held by a lease that is released or expires.
 //!
-//! Unlike the others it does not count what came in a time, but what has not left yet. A lease that is never given
-//! back, because its holder crashed or because nobody asked for more than a yes, frees itself after the ttl; under
-//! requests that never give anything back this is the sliding log of L per ttl.
+//! Unlike the other algorithms, it does not count what came in a span of time, but what has not left yet. A lease that
+//! is never released (because its holder crashed, or because a plain check took it) expires after the ttl. If no lease
+//! is ever released, this is the sliding log of L per ttl.
 //!
-//! *Worst case:* L in flight; what a holder does after its lease ran out is kept out by the lease's
-//! [`Fence`](crate::Fence). *State:* 24 bytes a lease.
+//! *Worst case:* L in flight. A holder that goes on after its lease expired is kept out by the lease's
+//! [`FencingToken`](crate::FencingToken). *State:* 24 bytes per lease.
 
 use super::LimitAlgorithm;
 use crate::leases::{Grant, Leases};
-use crate::{TimedCost, Nanos, Rate, Timestamp, OutcomeKind, Wait};
+use crate::{Nanos, OutcomeKind, Rate, TimedCost, Timestamp, Wait};
 
-/// L in flight, for the ttl at most.
+/// L in flight, each for at most the ttl.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Concurrency {
     /// L per ttl.
@@ -30,7 +30,7 @@ impl Concurrency {
         Nanos::new(u128::from(self.rate.window_ns()))
     }
 
-    /// The lease that would be handed out at `now`. One that would outlast representable time ends with it.
+    /// The lease that would be granted at `now`. It ends no later than representable time.
     pub fn next_grant(&self, leases: &Leases, now: Timestamp) -> Grant {
         let expires = leases.effective_now(now).saturating_add(self.ttl());
         Grant { expires, fencing_token: leases.next_fencing_token(now) }
@@ -40,26 +40,26 @@ impl Concurrency {
 impl LimitAlgorithm for Concurrency {
     type State = Leases;
 
-    fn outcome_kind(&self, leases: &Leases, ask: TimedCost) -> OutcomeKind {
-        OutcomeKind::from_fits(leases.units_at(ask.now).saturating_add(ask.cost) <= self.rate.limit())
+    fn outcome_kind(&self, leases: &Leases, request: TimedCost) -> OutcomeKind {
+        OutcomeKind::from_fits(leases.units_at(request.now).saturating_add(request.cost) <= self.rate.limit())
     }
 
-    fn charge(&self, leases: &mut Leases, ask: TimedCost) {
-        leases.acquire(self.next_grant(leases, ask.now), ask.cost, ask.now);
+    fn charge(&self, leases: &mut Leases, request: TimedCost) {
+        leases.acquire(self.next_grant(leases, request.now), request.cost, request.now);
     }
 
-    /// Leases are given back by whoever holds them, and by nobody else.
-    fn refund(&self, _leases: &mut Leases, _ask: TimedCost) {}
+    /// Does nothing: only the holder of a lease can release it.
+    fn refund(&self, _leases: &mut Leases, _request: TimedCost) {}
 
     fn remaining(&self, leases: &Leases, now: Timestamp) -> u64 {
         self.rate.limit().saturating_sub(leases.units_at(now))
     }
 
-    /// When enough leases run out. One that is given back earlier makes it earlier.
-    fn wait(&self, leases: &Leases, ask: TimedCost) -> Wait {
-        let Some(room) = self.rate.limit().checked_sub(ask.cost) else { return Wait::NEVER };
-        match leases.when_at_most(room, ask.now) {
-            Some(freed) => Wait::of(Nanos::between(ask.now, u128::from(freed.as_nanos()))),
+    /// When enough leases expire. A release makes it earlier.
+    fn wait(&self, leases: &Leases, request: TimedCost) -> Wait {
+        let Some(room) = self.rate.limit().checked_sub(request.cost) else { return Wait::NEVER };
+        match leases.when_at_most(room, request.now) {
+            Some(freed) => Wait::of(Nanos::between(request.now, u128::from(freed.as_nanos()))),
             None => Wait::NONE,
         }
     }

@@ -1,19 +1,19 @@
-//! Fixed window: a counter that starts again at every window's edge.
+//! Fixed window: a counter that restarts at the start of every window.
 //!
-//! The oldest and simplest (`INCR` and `EXPIRE`). Windows are aligned to the epoch, begin with the key's first
-//! request, or are the days, weeks or months of a time zone.
+//! The oldest and simplest algorithm (`INCR` and `EXPIRE`). Windows are aligned to the epoch, begin with the key's
+//! first request, or are the days, weeks or months of a time zone.
 //!
-//! *Worst case:* 2L in an instant around an edge; in a calendar also 3L within W, around a window that is shorter
-//! than W: a day of 23 hours, a month of 28 days. *State:* 16 bytes: the window's last instant and a count.
+//! *Worst case:* 2L in an instant at the border of two windows. With a calendar also 3L within W, around a window that
+//! is shorter than W: a day of 23 hours, a month of 28 days. *State:* 16 bytes: the window's last instant and a count.
 //!
-//! The state names its window by the last instant in it, so a request inside the window needs no division and no
-//! calendar, and one from before the window (time stepped back) is counted in it. Where a window ends is only
-//! worked out for the first request that counts in it.
+//! The state identifies its window by the last instant in it. So a request inside the window needs no division and no
+//! calendar, and a request from before the window (time stepped back) counts in it. The end of a window is computed
+//! only for the first request that counts in it.
 
 use super::{Calendar, LimitAlgorithm};
-use crate::packed::PackedView;
+use crate::packed_state::PackedView;
 use crate::rate::UNITS_MAX;
-use crate::{TimedCost, Nanos, PackedState, Rate, Timestamp, OutcomeKind, Wait};
+use crate::{Nanos, OutcomeKind, PackedState, Rate, TimedCost, Timestamp, Wait};
 
 /// L per W.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,41 +23,40 @@ pub struct FixedWindow {
     pub(crate) count_denied: bool,
 }
 
-/// Where windows begin and end: an [`Align`](super::Align) that was checked.
+/// Where windows begin and end: a checked [`Align`](super::Align).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Edges {
     /// At multiples of W since the epoch.
     Epoch,
     /// With the first request of a key, and W after it.
     FirstHit,
-    /// Where days, weeks or months do.
+    /// At the borders of days, weeks or months.
     Calendar(Calendar),
 }
 
-/// A window of a calendar: from its start up to, but without, its end.
+/// A window of a calendar: from its start to its end, the end excluded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CalendarWindow {
-    /// Its first instant; the epoch, if it began before.
+    /// Its first instant. The epoch if the window began earlier.
     pub start: Timestamp,
-    /// The first instant of the next window, in nanoseconds since the epoch. May lie past the end of
-    /// [`Timestamp`].
+    /// The first instant of the next window, in nanoseconds since the epoch. May lie after the end of [`Timestamp`].
     pub end_ns: u128,
 }
 
-/// A window and what was used in it.
+/// A window and the units used in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// The first nanosecond that is after it, since the epoch.
+    /// The first nanosecond after the window, since the epoch.
     pub end_ns: u128,
-    /// What was used in it.
+    /// The units used in it.
     pub used: u64,
 }
 
-/// Counted attempts stop here, past every limit, where more of them change nothing.
+/// The count of attempts saturates here. It is more than every limit, so further attempts change nothing.
 const USED_MAX: u64 = UNITS_MAX + 1;
 const USED_BITS: u32 = 41;
 const BEYOND_TIME: u128 = 1 << 64;
-/// Windows end long before this, and what is left of a state has room for it.
+/// Every window ends long before this, and a state has room for it.
 const END_NS_MAX: u128 = 1 << 80;
 
 impl FixedWindow {
@@ -73,14 +72,14 @@ impl FixedWindow {
         &self.edges
     }
 
-    /// The state of a key that is in this window; none if no key can be.
+    /// The state of a key in this window. `None` if no key can be in it.
     #[inline]
     pub fn state(&self, window: Window) -> Option<PackedState> {
-        let can_be = (1..END_NS_MAX).contains(&window.end_ns) && window.used <= USED_MAX;
-        can_be.then(|| pack(&window))
+        let is_possible = (1..END_NS_MAX).contains(&window.end_ns) && window.used <= USED_MAX;
+        is_possible.then(|| pack(&window))
     }
 
-    /// Where the window ends that a request at `now` is in, if the key is not in one already.
+    /// The end of the window that a request at `now` opens, if the key is not in a window already.
     #[inline]
     fn end_of_new_window(&self, now: Timestamp) -> u128 {
         let (now_ns, window_ns) = (now.as_nanos(), self.rate.window_ns());
@@ -96,23 +95,23 @@ impl LimitAlgorithm for FixedWindow {
     type State = PackedState;
 
     #[inline]
-    fn outcome_kind(&self, state: &PackedState, ask: TimedCost) -> OutcomeKind {
-        OutcomeKind::from_fits(used(*state, ask.now).saturating_add(ask.cost) <= self.rate.limit())
+    fn outcome_kind(&self, state: &PackedState, request: TimedCost) -> OutcomeKind {
+        OutcomeKind::from_fits(used(*state, request.now).saturating_add(request.cost) <= self.rate.limit())
     }
 
     #[inline]
-    fn charge(&self, state: &mut PackedState, ask: TimedCost) {
-        let Window { end_ns, used } = match live_window(*state, ask.now) {
+    fn charge(&self, state: &mut PackedState, request: TimedCost) {
+        let Window { end_ns, used } = match live_window(*state, request.now) {
             Some(window) => window,
-            None => Window { end_ns: self.end_of_new_window(ask.now), used: 0 },
+            None => Window { end_ns: self.end_of_new_window(request.now), used: 0 },
         };
-        *state = pack(&Window { end_ns, used: used.saturating_add(ask.cost).min(USED_MAX) });
+        *state = pack(&Window { end_ns, used: used.saturating_add(request.cost).min(USED_MAX) });
     }
 
-    fn refund(&self, state: &mut PackedState, ask: TimedCost) {
-        *state = match live_window(*state, ask.now) {
-            Some(Window { end_ns, used }) if used > ask.cost => {
-                pack(&Window { end_ns, used: used - ask.cost })
+    fn refund(&self, state: &mut PackedState, request: TimedCost) {
+        *state = match live_window(*state, request.now) {
+            Some(Window { end_ns, used }) if used > request.cost => {
+                pack(&Window { end_ns, used: used - request.cost })
             }
             _ => PackedState::NEVER_SEEN,
         };
@@ -128,13 +127,13 @@ impl LimitAlgorithm for FixedWindow {
     }
 
     #[inline]
-    fn wait(&self, state: &PackedState, ask: TimedCost) -> Wait {
-        if ask.cost > self.rate.limit() {
+    fn wait(&self, state: &PackedState, request: TimedCost) -> Wait {
+        if request.cost > self.rate.limit() {
             return Wait::NEVER;
         }
-        match live_window(*state, ask.now) {
-            Some(Window { end_ns, used }) if used.saturating_add(ask.cost) > self.rate.limit() => {
-                Wait::of(Nanos::between(ask.now, end_ns))
+        match live_window(*state, request.now) {
+            Some(Window { end_ns, used }) if used.saturating_add(request.cost) > self.rate.limit() => {
+                Wait::of(Nanos::between(request.now, end_ns))
             }
             _ => Wait::NONE,
         }
@@ -151,11 +150,11 @@ impl LimitAlgorithm for FixedWindow {
     }
 }
 
-/// The window that the state is about, if a request at `now` is counted in it.
+/// The window of the state, if a request at `now` counts in it.
 #[inline]
 fn live_window(state: PackedState, now: Timestamp) -> Option<Window> {
     match state.view() {
-        // A state that is kept has used something; one never seen has not.
+        // A stored state has used something. A state with zero units used is that of a key never seen.
         PackedView::Until(last, used) => {
             (now.as_nanos() <= last && used > 0).then(|| Window { end_ns: u128::from(last) + 1, used })
         }
@@ -163,7 +162,7 @@ fn live_window(state: PackedState, now: Timestamp) -> Option<Window> {
     }
 }
 
-/// What was used in the window that a request at `now` is counted in.
+/// The units used in the window that a request at `now` counts in.
 #[inline]
 fn used(state: PackedState, now: Timestamp) -> u64 {
     live_window(state, now).map_or(0, |window| window.used)
@@ -173,13 +172,15 @@ fn used(state: PackedState, now: Timestamp) -> u64 {
 fn pack(window: &Window) -> PackedState {
     match u64::try_from(window.end_ns - 1) {
         Ok(last) => PackedState::until(last, window.used),
-        Err(_) => PackedState::outlasting((window.end_ns - BEYOND_TIME) << USED_BITS | u128::from(window.used)),
+        Err(_) => {
+            PackedState::outlasting((window.end_ns - BEYOND_TIME) << USED_BITS | u128::from(window.used))
+        }
     }
 }
 
-/// The one window of a key that ends after the end of representable time.
+/// Unpacks a window that ends after representable time.
 #[cold]
-#[allow(clippy::cast_possible_truncation, reason = "the cuts are the layout")]
+#[allow(clippy::cast_possible_truncation, reason = "truncation picks the bits of the layout")]
 fn unpack_late(detail: u128) -> Window {
     Window { end_ns: (detail >> USED_BITS) + BEYOND_TIME, used: detail as u64 & ((1 << USED_BITS) - 1) }
 }

@@ -1,17 +1,16 @@
-//! Leaky bucket as a queue: what comes in bursts leaves evenly.
+//! Leaky bucket as a queue: bursts come in, units leave evenly.
 //!
-//! Turner's bucket the other way up (1986): units leave in arrival order at least W/L apart, one that can
-//! leave at once does not wait, and at most Q wait. An admitted request carries the delay until its last unit
-//! leaves; whoever asked holds it for that long.
+//! Turner's bucket (1986) seen from the other side. Units leave in the order of arrival, at least W/L apart. A unit
+//! that can leave immediately does not wait. At most Q units wait. An admitted request has a delay until its last unit
+//! leaves, and the caller must hold it for that long.
 //!
-//! With TAT the instant at which the next unit could leave, the units that wait at t number
-//! ceil((TAT - t)·L/W) - 1, and c more fit if and only if (TAT - t)·L/W + c <= Q + 1. That is GCRA with a burst
-//! of Q + 1, plus the delay.
+//! With TAT the instant at which the next unit could leave, ceil((TAT - t)·L/W) - 1 units wait at t, and c more fit if
+//! and only if (TAT - t)·L/W + c <= Q + 1. That is GCRA with a burst of Q + 1, plus the delay.
 //!
-//! *Worst case:* Q + 1 admitted at once; what leaves never exceeds L per W. *State:* 16 bytes.
+//! *Worst case:* Q + 1 admitted in an instant; what leaves never exceeds L per W. *State:* 16 bytes.
 
-use super::{LimitAlgorithm, Gcra};
-use crate::{TimedCost, Nanos, PackedState, Rate, Timestamp, OutcomeKind, Wait};
+use super::{Gcra, LimitAlgorithm};
+use crate::{Nanos, OutcomeKind, PackedState, Rate, TimedCost, Timestamp, Wait};
 
 /// L per W, queue Q.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +29,7 @@ impl LeakyBucket {
         self.departures.rate()
     }
 
-    /// The same as a burst of Q + 1, which has the same state.
+    /// The same limit as a GCRA with burst Q + 1. Both have the same state.
     #[inline]
     pub fn as_gcra(&self) -> &Gcra {
         &self.departures
@@ -46,29 +45,29 @@ impl LimitAlgorithm for LeakyBucket {
     type State = PackedState;
 
     #[inline]
-    fn outcome_kind(&self, state: &PackedState, ask: TimedCost) -> OutcomeKind {
-        self.departures.outcome_kind(state, ask)
+    fn outcome_kind(&self, state: &PackedState, request: TimedCost) -> OutcomeKind {
+        self.departures.outcome_kind(state, request)
     }
 
     #[inline]
-    fn charge(&self, state: &mut PackedState, ask: TimedCost) {
-        self.departures.charge(state, ask);
+    fn charge(&self, state: &mut PackedState, request: TimedCost) {
+        self.departures.charge(state, request);
     }
 
-    fn charge_over_limit(&self, state: &mut PackedState, ask: TimedCost) {
-        self.departures.charge_over_limit(state, ask);
+    fn charge_over_limit(&self, state: &mut PackedState, request: TimedCost) {
+        self.departures.charge_over_limit(state, request);
     }
 
-    fn refund(&self, state: &mut PackedState, ask: TimedCost) {
-        self.departures.refund(state, ask);
+    fn refund(&self, state: &mut PackedState, request: TimedCost) {
+        self.departures.refund(state, request);
     }
 
     fn counts_from(&self, state: &PackedState, now: Timestamp) -> Timestamp {
         self.departures.counts_from(state, now)
     }
 
-    fn refund_charged(&self, state: &mut PackedState, ask: TimedCost, from: Timestamp) {
-        self.departures.refund_charged(state, ask, from);
+    fn refund_charged(&self, state: &mut PackedState, request: TimedCost, from: Timestamp) {
+        self.departures.refund_charged(state, request, from);
     }
 
     #[inline]
@@ -76,8 +75,8 @@ impl LimitAlgorithm for LeakyBucket {
         self.departures.remaining(state, now)
     }
 
-    fn wait(&self, state: &PackedState, ask: TimedCost) -> Wait {
-        self.departures.wait(state, ask)
+    fn wait(&self, state: &PackedState, request: TimedCost) -> Wait {
+        self.departures.wait(state, request)
     }
 
     #[inline]
@@ -86,7 +85,7 @@ impl LimitAlgorithm for LeakyBucket {
     }
 
     #[inline]
-    fn delay(&self, state: &PackedState, ask: TimedCost) -> Nanos {
-        self.departures.newest_departure_after(state, ask.now)
+    fn delay(&self, state: &PackedState, request: TimedCost) -> Nanos {
+        self.departures.newest_departure_after(state, request.now)
     }
 }

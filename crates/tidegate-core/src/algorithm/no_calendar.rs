@@ -1,7 +1,7 @@
-//! Stands in for `calendar.rs` without the feature `calendar`: a calendar that has no values.
+//! Replaces `calendar.rs` without the feature `calendar`: a calendar type that has no values.
 //!
 //! The enum variants that hold a calendar exist with and without the feature, so that enabling it breaks no `match`.
-//! [`CalendarSpec::build`] is the only way to make one, and returns an error here.
+//! [`CalendarSpec::build`] is the only way to make a calendar, and here it returns an error.
 
 use std::convert::Infallible;
 use std::fmt;

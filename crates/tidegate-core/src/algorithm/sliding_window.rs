@@ -1,46 +1,46 @@
-//! Sliding window counter: two fixed windows, the older one fading out.
+//! Sliding window counter: two fixed windows, of which the older one fades out.
 //!
-//! Made popular by Cloudflare (2017). With e the time into the current window, the previous window weighs
-//! (W - e)/W; a request fits if and only if
+//! Made popular by Cloudflare (2017). With e the time since the current window began, the previous window counts with a
+//! weight of (W - e)/W. A request fits if and only if
 //!
 //! ```text
 //! prev*(W - e) + (cur + c)*W <= L*W
 //! ```
 //!
-//! in integers, so there is no rounding to argue about.
+//! in integers, so nothing is rounded.
 //!
-//! *Worst case:* just under 2L in W (a burst at the end of one window, then a drip); L per W in the long run.
-//! *State:* 16 bytes: the window and two 40-bit counts, which leaves 45 bits for time. That is enough: the
-//! last instant that matters is the end of a window, windows are at least a millisecond, and of such a number
-//! the low 19 bits need not be kept to know which one it is.
+//! *Worst case:* just under 2L in W (a burst at the end of one window, then a steady trickle); L per W in the long run.
+//! *State:* 16 bytes: the window and two 40-bit counts, which leaves 45 bits for time. That is enough. The last instant
+//! that matters is the end of a window. Windows are at least a millisecond long, so the upper bits of that instant
+//! identify the window even without the low 19 bits.
 
 use super::LimitAlgorithm;
-use crate::packed::{SPARE_INSTANT_BITS, PackedView};
+use crate::packed_state::{PackedView, SPARE_INSTANT_BITS};
 use crate::rate::UNITS_MAX;
-use crate::{TimedCost, Nanos, PackedState, Rate, Timestamp, OutcomeKind, Wait};
+use crate::{Nanos, OutcomeKind, PackedState, Rate, TimedCost, Timestamp, Wait};
 
 /// L per W.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlidingWindow {
     pub(crate) rate: Rate,
-    /// L·W where it is small enough that a decision can be made in 64 bits, which is half the work.
+    /// L·W, if a decision fits 64 bits. That takes half the work.
     narrow_capacity: Option<u64>,
-    /// floor(2^64 / W): multiplying by it is half the wait of dividing by W.
+    /// floor(2^64 / W). Multiplying by it takes half the time of dividing by W.
     reciprocal: u64,
 }
 
-/// A window and what was used in it and in the one before.
+/// A window, and the units used in it and in the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WindowPair {
-    /// How many windows there were before it since the epoch.
+    /// The number of windows since the epoch before this one.
     pub number: u64,
-    /// What was used in the one before.
+    /// The units used in the previous window.
     pub prev: u64,
-    /// What was used in it.
+    /// The units used in this window.
     pub cur: u64,
 }
 
-/// The current window and what was used in it and in the one before.
+/// The start of the current window, and the units used in it and in the one before.
 #[derive(Clone, Copy)]
 struct WindowCounts {
     start_ns: u64,
@@ -48,20 +48,20 @@ struct WindowCounts {
     cur: u64,
 }
 
-/// What is left of L·W, in the width it was worked out in.
+/// What is left of L·W, in the width in which it was computed.
 enum FreeCapacity {
     Narrow(u64),
     Wide(u128),
 }
 
 const COUNT_BITS: u32 = 40;
-/// The counts take the spare bits of the instant, and so the bits below them.
+/// `cur` takes the spare bits of the instant and the bits right after it.
 const CUR_BITS_BESIDE_INSTANT: u32 = SPARE_INSTANT_BITS;
 const CUR_BITS_BELOW: u32 = COUNT_BITS - CUR_BITS_BESIDE_INSTANT;
-/// At most one window ends in the span that the spare bits leave open.
+/// The spare bits must cover less than the shortest window, so that the instant identifies its window.
 const _: () = assert!(1 << SPARE_INSTANT_BITS < crate::rate::WINDOW_NS_MIN);
 
-/// Capacities up to here leave room to weigh two windows of their size.
+/// Up to this capacity, 64 bits have room for the weight of two windows of the same size.
 const NARROW_MAX: u64 = 1 << 62;
 
 impl SlidingWindow {
@@ -78,21 +78,21 @@ impl SlidingWindow {
         self.rate
     }
 
-    /// The state of a key that used so much; none if no key can have.
+    /// The state of a key with this usage. `None` if no key can have it.
     #[inline]
     pub fn state(&self, WindowPair { number, prev, cur }: WindowPair) -> Option<PackedState> {
         let start_ns = number.checked_mul(self.rate.window_ns())?;
-        let can_be = prev <= UNITS_MAX && cur <= UNITS_MAX;
-        can_be.then(|| match (prev, cur) {
+        let is_possible = prev <= UNITS_MAX && cur <= UNITS_MAX;
+        is_possible.then(|| match (prev, cur) {
             (0, 0) => PackedState::NEVER_SEEN,
             _ => self.pack(WindowCounts { start_ns, prev, cur }),
         })
     }
 
-    /// The start of the window that `now_ns` is in.
+    /// The start of the window that contains `now_ns`.
     ///
-    /// The estimated number of windows is the true one or one less: the reciprocal is short of 2^64 / W by less
-    /// than one, and so the product of t / 2^64 < 1.
+    /// The estimated number of windows is exact or one too small: the reciprocal is less than 2^64 / W by less than
+    /// one, so the product is too small by less than t / 2^64 < 1.
     #[inline(always)]
     fn start_of_now(&self, now_ns: u64) -> u64 {
         let window_ns = self.rate.window_ns();
@@ -102,7 +102,7 @@ impl SlidingWindow {
         if now_ns - start_ns >= window_ns { start_ns + window_ns } else { start_ns }
     }
 
-    /// The windows as a request at `now` sees them.
+    /// The windows from the view of a request at `now`.
     #[inline(always)]
     fn windows(&self, state: PackedState, now: Timestamp) -> WindowCounts {
         let window_ns = self.rate.window_ns();
@@ -116,19 +116,23 @@ impl SlidingWindow {
                 return carried_to(start_ns, unpack_late(detail, window_ns), window_ns);
             }
         };
-        let kept = instant >> SPARE_INSTANT_BITS;
+        let instant_high = instant >> SPARE_INSTANT_BITS;
         let cur_high = instant & ((1 << CUR_BITS_BESIDE_INSTANT) - 1);
         let cur = cur_high << CUR_BITS_BELOW | detail >> COUNT_BITS;
         let prev = detail & UNITS_MAX;
-        // Most states belong to the window of now or to the one before, and to try those needs no division.
+        // Most states belong to the current window or to the one before. Trying those needs no division.
         let is_last_of =
-            |last_ns: Option<u64>| last_ns.is_some_and(|last| last >> SPARE_INSTANT_BITS == kept);
+            |last_ns: Option<u64>| last_ns.is_some_and(|last| last >> SPARE_INSTANT_BITS == instant_high);
         if is_last_of(start_ns.checked_add(2 * window_ns - 1)) {
             WindowCounts { start_ns, prev, cur }
         } else if is_last_of(start_ns.checked_add(window_ns - 1)) {
             WindowCounts { start_ns, prev: cur, cur: 0 }
         } else {
-            carried_to(start_ns, WindowCounts { start_ns: start_of(kept, window_ns), prev, cur }, window_ns)
+            carried_to(
+                start_ns,
+                WindowCounts { start_ns: start_of(instant_high, window_ns), prev, cur },
+                window_ns,
+            )
         }
     }
 
@@ -136,17 +140,21 @@ impl SlidingWindow {
     fn pack(&self, WindowCounts { start_ns, prev, cur }: WindowCounts) -> PackedState {
         match u64::try_from(last_instant(start_ns, self.rate.window_ns())) {
             Ok(last) => {
-                let kept = last >> SPARE_INSTANT_BITS << SPARE_INSTANT_BITS;
+                let instant_high = last >> SPARE_INSTANT_BITS << SPARE_INSTANT_BITS;
                 let cur_low = cur & ((1 << CUR_BITS_BELOW) - 1);
-                PackedState::until(kept | cur >> CUR_BITS_BELOW, cur_low << COUNT_BITS | prev)
+                PackedState::until(instant_high | cur >> CUR_BITS_BELOW, cur_low << COUNT_BITS | prev)
             }
             Err(_) => pack_late(start_ns / self.rate.window_ns(), prev, cur),
         }
     }
 
-    /// L·W minus what the windows weigh at `now`, none if they weigh more.
+    /// L·W minus the weight of the windows at `now`. `None` if they weigh more.
     #[inline(always)]
-    fn free(&self, WindowCounts { start_ns, prev, cur }: WindowCounts, now: Timestamp) -> Option<FreeCapacity> {
+    fn free(
+        &self,
+        WindowCounts { start_ns, prev, cur }: WindowCounts,
+        now: Timestamp,
+    ) -> Option<FreeCapacity> {
         let (limit, window_ns) = (self.rate.limit(), self.rate.window_ns());
         let left_ns = window_ns - now.as_nanos().saturating_sub(start_ns);
         match self.narrow_capacity {
@@ -160,7 +168,7 @@ impl SlidingWindow {
         }
     }
 
-    /// The first instant into a window at which `fading` units of the window before leave room for `room`.
+    /// How long after the start of a window `fading` units of the previous window leave room for `room`.
     #[inline]
     fn fades_after(&self, fading: u64, room: u64) -> u128 {
         let window_ns = self.rate.window_ns();
@@ -175,14 +183,14 @@ impl SlidingWindow {
     }
 }
 
-// Always inlined: the questions of one decision then look at the windows once, not each for itself.
+// Always inlined, so that the calls of one decision decode the windows only once.
 impl LimitAlgorithm for SlidingWindow {
     type State = PackedState;
 
     #[inline(always)]
-    fn outcome_kind(&self, state: &PackedState, ask: TimedCost) -> OutcomeKind {
-        let (cost, window_ns) = (ask.cost, self.rate.window_ns());
-        OutcomeKind::from_fits(match self.free(self.windows(*state, ask.now), ask.now) {
+    fn outcome_kind(&self, state: &PackedState, request: TimedCost) -> OutcomeKind {
+        let (cost, window_ns) = (request.cost, self.rate.window_ns());
+        OutcomeKind::from_fits(match self.free(self.windows(*state, request.now), request.now) {
             Some(FreeCapacity::Narrow(free)) => cost <= self.rate.limit() && cost * window_ns <= free,
             Some(FreeCapacity::Wide(free)) => u128::from(cost) * u128::from(window_ns) <= free,
             None => false,
@@ -190,17 +198,20 @@ impl LimitAlgorithm for SlidingWindow {
     }
 
     #[inline(always)]
-    fn charge(&self, state: &mut PackedState, ask: TimedCost) {
-        let windows = self.windows(*state, ask.now);
-        let cur = windows.cur.saturating_add(ask.cost).min(UNITS_MAX);
+    fn charge(&self, state: &mut PackedState, request: TimedCost) {
+        let windows = self.windows(*state, request.now);
+        let cur = windows.cur.saturating_add(request.cost).min(UNITS_MAX);
         *state = self.pack(WindowCounts { cur, ..windows });
     }
 
-    fn refund(&self, state: &mut PackedState, ask: TimedCost) {
-        let WindowCounts { start_ns, prev, cur } = self.windows(*state, ask.now);
-        let from_prev = ask.cost.saturating_sub(cur);
-        let windows =
-            WindowCounts { start_ns, prev: prev.saturating_sub(from_prev), cur: cur.saturating_sub(ask.cost) };
+    fn refund(&self, state: &mut PackedState, request: TimedCost) {
+        let WindowCounts { start_ns, prev, cur } = self.windows(*state, request.now);
+        let from_prev = request.cost.saturating_sub(cur);
+        let windows = WindowCounts {
+            start_ns,
+            prev: prev.saturating_sub(from_prev),
+            cur: cur.saturating_sub(request.cost),
+        };
         *state = if windows.prev + windows.cur == 0 { PackedState::NEVER_SEEN } else { self.pack(windows) };
     }
 
@@ -219,21 +230,21 @@ impl LimitAlgorithm for SlidingWindow {
     }
 
     #[inline(always)]
-    fn wait(&self, state: &PackedState, ask: TimedCost) -> Wait {
+    fn wait(&self, state: &PackedState, request: TimedCost) -> Wait {
         let limit = self.rate.limit();
-        if self.outcome_kind(state, ask) == OutcomeKind::Allowed {
+        if self.outcome_kind(state, request) == OutcomeKind::Allowed {
             return Wait::NONE;
         }
-        if ask.cost > limit {
+        if request.cost > limit {
             return Wait::NEVER;
         }
-        let WindowCounts { start_ns, prev, cur } = self.windows(*state, ask.now);
+        let WindowCounts { start_ns, prev, cur } = self.windows(*state, request.now);
         let start = u128::from(start_ns);
-        let at_ns = match limit.checked_sub(cur.saturating_add(ask.cost)) {
+        let at_ns = match limit.checked_sub(cur.saturating_add(request.cost)) {
             Some(room) => start + self.fades_after(prev, room),
-            None => start + u128::from(self.rate.window_ns()) + self.fades_after(cur, limit - ask.cost),
+            None => start + u128::from(self.rate.window_ns()) + self.fades_after(cur, limit - request.cost),
         };
-        Wait::of(Nanos::between(ask.now, at_ns))
+        Wait::of(Nanos::between(request.now, at_ns))
     }
 
     #[inline(always)]
@@ -248,34 +259,35 @@ impl LimitAlgorithm for SlidingWindow {
     }
 }
 
-/// The last instant at which the counts of the window from `start_ns` matter: the end of the one after it.
+/// The last instant at which the counts of the window from `start_ns` matter: the end of the next window.
 #[inline]
 fn last_instant(start_ns: u64, window_ns: u64) -> u128 {
     u128::from(start_ns) + 2 * u128::from(window_ns) - 1
 }
 
-/// The start of the window of which `kept` are the upper bits of [`last_instant`].
+/// The start of the window that has `instant_high` as the upper bits of its [`last_instant`].
 #[cold]
 #[allow(clippy::cast_possible_truncation, reason = "before an instant that fits")]
-fn start_of(kept: u64, window_ns: u64) -> u64 {
-    let latest_end = u128::from(kept + 1) << SPARE_INSTANT_BITS;
+fn start_of(instant_high: u64, window_ns: u64) -> u64 {
+    let latest_end = u128::from(instant_high + 1) << SPARE_INSTANT_BITS;
     let windows = (latest_end / u128::from(window_ns)) as u64;
     windows.saturating_sub(2) * window_ns
 }
 
-/// What is left of `held` in the window from `start_ns`. A window after it (time stepped back) counts as it is.
+/// What remains of `counts` in the window from `start_ns`. Counts of a later window (time stepped back) are returned
+/// unchanged.
 #[cold]
-fn carried_to(start_ns: u64, held: WindowCounts, window_ns: u64) -> WindowCounts {
-    if held.start_ns >= start_ns {
-        held
-    } else if start_ns - held.start_ns == window_ns {
-        WindowCounts { start_ns, prev: held.cur, cur: 0 }
+fn carried_to(start_ns: u64, counts: WindowCounts, window_ns: u64) -> WindowCounts {
+    if counts.start_ns >= start_ns {
+        counts
+    } else if start_ns - counts.start_ns == window_ns {
+        WindowCounts { start_ns, prev: counts.cur, cur: 0 }
     } else {
         WindowCounts { start_ns, prev: 0, cur: 0 }
     }
 }
 
-/// The last windows before the end of representable time, by number.
+/// Packs the last windows before the end of representable time, by number.
 #[cold]
 fn pack_late(number: u64, prev: u64, cur: u64) -> PackedState {
     PackedState::outlasting(
@@ -284,7 +296,7 @@ fn pack_late(number: u64, prev: u64, cur: u64) -> PackedState {
 }
 
 #[cold]
-#[allow(clippy::cast_possible_truncation, reason = "the cuts are the layout")]
+#[allow(clippy::cast_possible_truncation, reason = "truncation picks the bits of the layout")]
 fn unpack_late(detail: u128, window_ns: u64) -> WindowCounts {
     let number = (detail >> (2 * COUNT_BITS)) as u64;
     let cur = (detail >> COUNT_BITS) as u64 & UNITS_MAX;

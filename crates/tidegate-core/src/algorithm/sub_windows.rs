@@ -1,20 +1,19 @@
 //! Sub-window counters: the sliding log with time rounded to W/n.
 //!
-//! Between the log's exactness and a counter's size. The current sub-window is floor(t·n/W); what counts is the
-//! cost in it and in the n - 1 before it. Those span less than W, so a request can see neither the start of
-//! its own window nor what was used there: `strict`, the default, counts one more sub-window and never lets
-//! more than L through in any W.
+//! More exact than a counter, smaller than a log. The current sub-window is floor(t·n/W). The cost in it and in the n -
+//! 1 sub-windows before it counts. They span less than W, so a request does not see what was used at the very start of
+//! its window. `strict`, the default, counts one more sub-window and never admits more than L in any W.
 //!
-//! *Worst case:* strict L in any W; not strict up to 2L in W, L in W - W/n. *State:* 16 bytes for each
-//! sub-window in use, at most n + 1 of them.
+//! *Worst case:* strict, L in any W; not strict, up to 2L in W and L in W - W/n. *State:* 16 bytes for each sub-window
+//! in use, at most n + 1 of them.
 
 use super::LimitAlgorithm;
 use crate::usage_log::Horizon;
-use crate::{TimedCost, UsageLog, Nanos, Rate, Timestamp, OutcomeKind, Wait};
+use crate::{Nanos, OutcomeKind, Rate, TimedCost, Timestamp, UsageLog, Wait};
 
-/// Sub-windows if a limit does not say how many.
+/// The number of sub-windows if a limit does not set it.
 pub const SUB_WINDOWS_DEFAULT: u32 = 60;
-/// The most sub-windows a window may have.
+/// The largest number of sub-windows.
 pub const SUB_WINDOWS_MAX: u32 = 1 << 16;
 
 /// L per W in n sub-windows.
@@ -32,7 +31,7 @@ impl SubWindows {
         self.rate
     }
 
-    /// n.
+    /// The number of sub-windows, n.
     #[inline]
     pub fn sub_windows(&self) -> u32 {
         self.sub_windows
@@ -44,7 +43,7 @@ impl SubWindows {
         self.strict
     }
 
-    /// The number of the sub-window that an instant is in.
+    /// The number of the sub-window that contains an instant.
     #[inline]
     #[allow(clippy::cast_possible_truncation, reason = "n is less than W, so the number is less than t")]
     fn number_at(&self, instant: Timestamp) -> u64 {
@@ -52,14 +51,14 @@ impl SubWindows {
         (u128::from(instant.as_nanos()) * u128::from(self.sub_windows) / window) as u64
     }
 
-    /// The number of the sub-window that counts: never before the newest in use.
+    /// The number of the sub-window to count in: never before the newest one in use.
     #[inline]
-    fn number(&self, ledger: &UsageLog, now: Timestamp) -> u64 {
+    fn number(&self, log: &UsageLog, now: Timestamp) -> u64 {
         let number = self.number_at(now);
-        ledger.newest().map_or(number, |newest| newest.max(number))
+        log.newest().map_or(number, |newest| newest.max(number))
     }
 
-    /// How many sub-windows before the current one still count.
+    /// The number of sub-windows before the current one that still count.
     #[inline]
     fn earlier_counted(&self) -> u64 {
         if self.strict { u64::from(self.sub_windows) } else { u64::from(self.sub_windows) - 1 }
@@ -71,8 +70,8 @@ impl SubWindows {
     }
 
     #[inline]
-    fn used(&self, ledger: &UsageLog, now: Timestamp) -> u64 {
-        ledger.used_since(self.oldest(self.number(ledger, now)))
+    fn used(&self, log: &UsageLog, now: Timestamp) -> u64 {
+        log.used_since(self.oldest(self.number(log, now)))
     }
 
     /// The first instant at which sub-window `number` no longer counts.
@@ -85,49 +84,49 @@ impl SubWindows {
 impl LimitAlgorithm for SubWindows {
     type State = UsageLog;
 
-    fn outcome_kind(&self, ledger: &UsageLog, ask: TimedCost) -> OutcomeKind {
-        OutcomeKind::from_fits(self.used(ledger, ask.now).saturating_add(ask.cost) <= self.rate.limit())
+    fn outcome_kind(&self, log: &UsageLog, request: TimedCost) -> OutcomeKind {
+        OutcomeKind::from_fits(self.used(log, request.now).saturating_add(request.cost) <= self.rate.limit())
     }
 
-    fn charge(&self, ledger: &mut UsageLog, ask: TimedCost) {
-        let number = self.number(ledger, ask.now);
-        ledger.add(number, ask.cost, Horizon { oldest: self.oldest(number), limit: self.rate.limit() });
+    fn charge(&self, log: &mut UsageLog, request: TimedCost) {
+        let number = self.number(log, request.now);
+        log.add(number, request.cost, Horizon { oldest: self.oldest(number), limit: self.rate.limit() });
     }
 
-    fn refund(&self, ledger: &mut UsageLog, ask: TimedCost) {
-        ledger.refund_newest(ask.cost);
+    fn refund(&self, log: &mut UsageLog, request: TimedCost) {
+        log.refund_newest(request.cost);
     }
 
-    /// From the sub-window of that instant. What was charged while time had stepped back is in a later one, and then
-    /// older units are taken or none.
-    fn refund_charged(&self, ledger: &mut UsageLog, ask: TimedCost, from: Timestamp) {
-        ledger.refund_at(self.number_at(from), ask.cost);
+    /// Refunds from the sub-window of that instant. A charge made while time had stepped back is in a later sub-window.
+    /// Then older units are refunded, or none.
+    fn refund_charged(&self, log: &mut UsageLog, request: TimedCost, from: Timestamp) {
+        log.refund_at(self.number_at(from), request.cost);
     }
 
-    fn remaining(&self, ledger: &UsageLog, now: Timestamp) -> u64 {
-        self.rate.limit().saturating_sub(self.used(ledger, now))
+    fn remaining(&self, log: &UsageLog, now: Timestamp) -> u64 {
+        self.rate.limit().saturating_sub(self.used(log, now))
     }
 
-    fn wait(&self, ledger: &UsageLog, ask: TimedCost) -> Wait {
-        if ask.cost > self.rate.limit() {
+    fn wait(&self, log: &UsageLog, request: TimedCost) -> Wait {
+        if request.cost > self.rate.limit() {
             return Wait::NEVER;
         }
-        let oldest = self.oldest(self.number(ledger, ask.now));
-        let excess = (ledger.used_since(oldest) + ask.cost).saturating_sub(self.rate.limit());
-        match ledger.stamp_that_frees(excess, oldest) {
-            Some(number) if excess > 0 => Wait::of(Nanos::between(ask.now, self.expires_at_ns(number))),
+        let oldest = self.oldest(self.number(log, request.now));
+        let excess = (log.used_since(oldest) + request.cost).saturating_sub(self.rate.limit());
+        match log.stamp_that_frees(excess, oldest) {
+            Some(number) if excess > 0 => Wait::of(Nanos::between(request.now, self.expires_at_ns(number))),
             _ => Wait::NONE,
         }
     }
 
-    fn reset_after(&self, ledger: &UsageLog, now: Timestamp) -> Nanos {
-        match ledger.newest() {
+    fn reset_after(&self, log: &UsageLog, now: Timestamp) -> Nanos {
+        match log.newest() {
             Some(newest) => Nanos::between(now, self.expires_at_ns(newest)),
             None => Nanos::ZERO,
         }
     }
 
-    fn summary(&self, ledger: &UsageLog, now: Timestamp) -> UsageLog {
-        ledger.summarized(self.used(ledger, now))
+    fn summary(&self, log: &UsageLog, now: Timestamp) -> UsageLog {
+        log.summarized(self.used(log, now))
     }
 }

@@ -4,14 +4,15 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::{IntoKey, KeyBuf};
 
-/// The bits of an IPv6 prefix unless it is set: what a provider gives to one customer at the least.
+/// The default prefix of an IPv6 client, in bits: providers give a customer at least a /64.
 const V6_PREFIX_BITS_DEFAULT: u8 = 64;
 const V6_BITS: u8 = 128;
 
-/// An address as the key of a client. IPv6 addresses of one prefix are one client, since a client has all addresses of its
-/// prefix and could use a new one for every request. The prefix is a /64 unless [`v6_prefix`](Self::v6_prefix) sets another.
+/// An address as the key of a client. All IPv6 addresses with one prefix are one client, because a client owns its
+/// whole prefix and could use a new address for every request. The prefix is a /64 unless
+/// [`v6_prefix`](Self::v6_prefix) sets another.
 ///
-/// IPv4 addresses are not grouped. IPv4-mapped IPv6 is IPv4.
+/// IPv4 addresses are not grouped. An IPv4-mapped IPv6 address is the same key as the IPv4 address.
 ///
 /// ```
 /// use std::net::IpAddr;
@@ -33,12 +34,12 @@ pub struct IpKey {
 }
 
 impl IpKey {
-    /// The key of an address, an IPv6 one grouped by its /64.
+    /// The key of an address. An IPv6 address is grouped by its /64.
     pub fn new(address: impl Into<IpAddr>) -> Self {
         Self { address: address.into().to_canonical(), v6_prefix_bits: V6_PREFIX_BITS_DEFAULT }
     }
 
-    /// Groups IPv6 addresses by a prefix of this many bits instead. 128, and any number above, is an address by itself.
+    /// Groups IPv6 addresses by a prefix of this many bits instead. With 128 or more, each address is a key.
     #[must_use]
     pub fn v6_prefix(self, bits: u8) -> Self {
         Self { v6_prefix_bits: bits.min(V6_BITS), ..self }
@@ -56,7 +57,7 @@ impl IntoKey for IpKey {
                 let mask = u128::MAX.checked_shl(host_bits).unwrap_or(0);
                 let mut bytes = [self.v6_prefix_bits; 17];
                 bytes[..16].copy_from_slice(&(u128::from(address) & mask).to_be_bytes());
-                // The length of the prefix tells a /48 from the first /64 in it.
+                // The prefix length distinguishes a /48 from the first /64 in it.
                 KeyBuf::from_slice(&bytes)
             }
             address => address.key_bytes(),
@@ -64,7 +65,7 @@ impl IntoKey for IpKey {
     }
 }
 
-/// Equal if they are the same key.
+/// Two keys are equal if their bytes are.
 impl PartialEq for IpKey {
     fn eq(&self, other: &Self) -> bool {
         self.key_bytes() == other.key_bytes()

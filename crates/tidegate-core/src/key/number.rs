@@ -1,4 +1,5 @@
-//! Integers as keys: decimal digits, so that 42 is the same key as a `u32`, as a `usize` of any machine, and as text.
+//! Integers as keys. They are decimal digits, so that 42 is the same key as a `u32`, as a `usize` of any width, and as
+//! text.
 
 use std::fmt;
 
@@ -57,7 +58,7 @@ macro_rules! signed {
     )*};
 }
 
-// No `usize` has more than 64 bits.
+// `usize` has at most 64 bits.
 unsigned! {
     u8 as u64 => of,
     u16 as u64 => of,

@@ -1,12 +1,12 @@
-//! Tuples as keys: each part behind its own length, so that parts cannot run into each other.
+//! Tuples as keys. Each part comes after its length, so that two parts cannot run into each other.
 
 use smallvec::SmallVec;
 
 use super::{IntoKey, KeyBuf};
 
 impl KeyBuf {
-    /// Adds a part: its length, seven bits to a byte with the lowest first and the highest bit set on all but the last
-    /// byte (LEB128), then its bytes.
+    /// Adds a part: its length as LEB128 (seven bits to a byte, lowest first, the highest bit set on all but the last
+    /// byte), then its bytes.
     #[inline]
     fn push_part(&mut self, part: &[u8]) {
         let mut length = part.len();

@@ -1,14 +1,14 @@
-//! The names of the algorithms, as they stand in a limit.
+//! The names of the algorithms, as they are written in a limit.
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::LimitError;
 
-/// Which algorithm.
+/// The name of an algorithm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum AlgorithmName {
-    /// `gcra`, what a limit without an algorithm is.
+    /// `gcra`, the default.
     #[default]
     Gcra,
     /// `token_bucket`
@@ -54,7 +54,7 @@ impl AlgorithmName {
         }
     }
 
-    /// The options it takes besides `limit`, `per` and `name`.
+    /// The options that it takes besides `limit`, `per` and `name`.
     pub const fn options(self) -> &'static [&'static str] {
         match self {
             Self::Gcra | Self::TokenBucket => &["burst"],

@@ -1,10 +1,11 @@
-//! A limit as it would be asked for.
+//! Converts a limit back to its spec.
 
-use super::{Algorithm, AlgorithmName, Limit, LimitSpec};
-use crate::algorithm::{Align, Edges, UsageLogAlgorithm, PackedAlgorithm, TokenBucket};
+use super::{AlgorithmName, Limit, LimitSpec};
+use crate::Algorithm;
+use crate::algorithm::{Align, Edges, PackedAlgorithm, TokenBucket, UsageLogAlgorithm};
 
 impl Limit {
-    /// Its fields, those with a default written out: what [`LimitSpec::build`] makes this same limit of.
+    /// The spec of this limit, with defaults written out. [`LimitSpec::build`] builds the same limit from it.
     ///
     /// ```
     /// use tidegate_core::Limit;
@@ -25,28 +26,30 @@ impl Limit {
         };
         match &self.algorithm {
             Algorithm::Packed(
-                PackedAlgorithm::Gcra(one) | PackedAlgorithm::TokenBucket(TokenBucket(one)),
-            ) => LimitSpec { burst: (one.burst() > 0).then_some(one.burst()), ..spec },
-            Algorithm::Packed(PackedAlgorithm::LeakyBucket(one)) => {
-                LimitSpec { queue: (one.queue() > 0).then_some(one.queue()), ..spec }
+                PackedAlgorithm::Gcra(algorithm) | PackedAlgorithm::TokenBucket(TokenBucket(algorithm)),
+            ) => LimitSpec { burst: (algorithm.burst() > 0).then_some(algorithm.burst()), ..spec },
+            Algorithm::Packed(PackedAlgorithm::LeakyBucket(algorithm)) => {
+                LimitSpec { queue: (algorithm.queue() > 0).then_some(algorithm.queue()), ..spec }
             }
-            Algorithm::Packed(PackedAlgorithm::FixedWindow(one)) => {
-                let align = match &one.edges {
+            Algorithm::Packed(PackedAlgorithm::FixedWindow(algorithm)) => {
+                let align = match &algorithm.edges {
                     Edges::Epoch => Align::Epoch,
                     Edges::FirstHit => Align::FirstHit,
                     Edges::Calendar(calendar) => Align::Calendar(calendar.spec()),
                 };
-                LimitSpec { align: Some(align), count_denied: Some(one.count_denied), ..spec }
+                LimitSpec { align: Some(align), count_denied: Some(algorithm.count_denied), ..spec }
             }
             Algorithm::Packed(PackedAlgorithm::SlidingWindow(_)) => spec,
-            Algorithm::UsageLog(UsageLogAlgorithm::SlidingLog(one)) => LimitSpec {
-                count_denied: Some(one.count_denied),
-                min_interval_ns: (one.min_interval_ns > 0).then_some(one.min_interval_ns),
+            Algorithm::UsageLog(UsageLogAlgorithm::SlidingLog(algorithm)) => LimitSpec {
+                count_denied: Some(algorithm.count_denied),
+                min_interval_ns: (algorithm.min_interval_ns > 0).then_some(algorithm.min_interval_ns),
                 ..spec
             },
-            Algorithm::UsageLog(UsageLogAlgorithm::SubWindows(one)) => {
-                LimitSpec { sub_windows: Some(one.sub_windows.into()), strict: Some(one.strict), ..spec }
-            }
+            Algorithm::UsageLog(UsageLogAlgorithm::SubWindows(algorithm)) => LimitSpec {
+                sub_windows: Some(algorithm.sub_windows.into()),
+                strict: Some(algorithm.strict),
+                ..spec
+            },
             Algorithm::Leases(_) => LimitSpec { ttl_ns: Some(rate.window_ns()), ..spec },
         }
     }

@@ -1,4 +1,4 @@
-//! From the fields of a calendar to the calendar, and what is wrong with some.
+//! Builds a calendar from its spec, and reports what is wrong with the spec.
 
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 
@@ -12,7 +12,7 @@ const MONTH_NS: u64 = 30 * DAY_NS;
 const DAY_OF_MONTH_MAX: u64 = 31;
 
 impl CalendarSpec {
-    /// The calendar whose windows are days, weeks or months, where `per_ns` is one, seven or thirty days.
+    /// The calendar whose windows are days, weeks or months: `per_ns` must be one, seven or thirty days.
     pub fn build(&self, per_ns: u64) -> Result<Calendar, LimitError> {
         let unit = match per_ns {
             DAY_NS => CalendarUnit::Day,
@@ -27,11 +27,11 @@ impl CalendarSpec {
             }
         };
         let calendar = Calendar { unit, zone: zone(&self.tz)? };
-        for (option, given, unit) in [
+        for (option, is_set, unit) in [
             ("week_starts", self.week_starts.is_some(), "week"),
             ("day_of_month", self.day_of_month.is_some(), "month"),
         ] {
-            if given && unit != calendar.unit_name() {
+            if is_set && unit != calendar.unit_name() {
                 return Err(LimitError::new(
                     format!("`{option}` does not go with per: {}", calendar.unit_name()),
                     format!("leave it out, or write `per: {unit}`"),
@@ -45,7 +45,7 @@ impl CalendarSpec {
     fn checked_day_of_month(&self) -> Result<i8, LimitError> {
         let day = self.day_of_month.unwrap_or(1);
         match i8::try_from(day) {
-            Ok(fits) if (1..=DAY_OF_MONTH_MAX).contains(&day) => Ok(fits),
+            Ok(checked) if (1..=DAY_OF_MONTH_MAX).contains(&day) => Ok(checked),
             _ => Err(LimitError::new(
                 format!("day_of_month {day} is out of range"),
                 format!(
@@ -57,24 +57,25 @@ impl CalendarSpec {
     }
 }
 
-/// The zone of that name, in upper or lower case.
+/// The time zone of that name, in upper or lower case.
 fn zone(name: &str) -> Result<TimeZone, LimitError> {
     let zones = TimeZoneDatabase::bundled();
     match zones.get(name) {
-        // There is a zone that stands for not knowing one, and it has no name.
+        // jiff has a zone for "unknown", which has no name.
         Ok(zone) if zone.iana_name().is_some() => Ok(zone),
         _ => {
-            let known: Vec<String> = zones.available().map(|known| known.as_str().to_owned()).collect();
-            Err(unknown_zone(name, &known.iter().map(String::as_str).collect::<Vec<_>>()))
+            let names: Vec<String> = zones.available().map(|zone| zone.as_str().to_owned()).collect();
+            Err(unknown_zone(name, &names.iter().map(String::as_str).collect::<Vec<_>>()))
         }
     }
 }
 
-fn unknown_zone(name: &str, known: &[&str]) -> LimitError {
+fn unknown_zone(name: &str, known_names: &[&str]) -> LimitError {
     let city = name.replace(' ', "_");
-    let is_its_city = |zone: &&&str| zone.rsplit('/').next().is_some_and(|of| of.eq_ignore_ascii_case(&city));
-    let meant = known.iter().find(is_its_city).copied().unwrap_or(name);
-    let hint = did_you_mean(meant, known).unwrap_or_else(|| {
+    let has_that_city =
+        |zone: &&&str| zone.rsplit('/').next().is_some_and(|last| last.eq_ignore_ascii_case(&city));
+    let similar = known_names.iter().find(has_that_city).copied().unwrap_or(name);
+    let hint = did_you_mean(similar, known_names).unwrap_or_else(|| {
         "time zones have names like `Europe/Paris`, `America/New_York` or `UTC`".to_owned()
     });
     LimitError::new(format!("unknown time zone `{name}`"), hint).with_field("align")

@@ -1,4 +1,4 @@
-//! Limits put together in code.
+//! Builds limits in code.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,8 +13,8 @@ const DAY: Duration = Duration::from_secs(86_400);
 const WEEK: Duration = Duration::from_secs(7 * 86_400);
 const MONTH: Duration = Duration::from_secs(30 * 86_400);
 
-/// A limit that is being put together. Made by [`Limit::per`] and the like; ended by [`build`](Self::build), or handed to
-/// a limiter as it is.
+/// A limit that is being built. Start with [`Limit::per`] or a similar function. Finish with [`build`](Self::build), or
+/// pass the builder itself to a limiter.
 ///
 /// ```
 /// use std::time::Duration;
@@ -40,8 +40,8 @@ const MONTH: Duration = Duration::from_secs(30 * 86_400);
 /// # Ok::<(), tidegate_core::LimitError>(())
 /// ```
 ///
-/// Without an algorithm it is `gcra`. An option that only one algorithm has chooses that algorithm, unless another one was
-/// chosen; [`build`](Self::build) refuses options that do not go with the algorithm.
+/// The default algorithm is `gcra`. An option that only one algorithm has selects that algorithm, unless another one
+/// was chosen. [`build`](Self::build) refuses options that do not go with the algorithm.
 ///
 /// ```
 /// # use tidegate_core::Limit;
@@ -49,16 +49,16 @@ const MONTH: Duration = Duration::from_secs(30 * 86_400);
 /// assert!(error.problem().contains("`burst` does not go with algorithm sliding_window"));
 /// ```
 ///
-/// Its `Display` is the long form, with all that was set.
+/// `Display` writes the long form, with all fields that were set.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[must_use = "a limit is made by `build`"]
+#[must_use = "call `build` to make the limit"]
 pub struct LimitBuilder {
     spec: LimitSpec,
 }
 
-/// Limits put together in code; see [`LimitBuilder`].
+/// Builds limits in code; see [`LimitBuilder`].
 impl Limit {
-    /// `limit` units per `window`, which is 1 ms to 10 years.
+    /// `limit` units per `window`, which must be 1 ms to 10 years.
     pub fn per(limit: u64, window: Duration) -> LimitBuilder {
         LimitBuilder { spec: LimitSpec::new(limit, nanos(window)) }
     }
@@ -78,22 +78,22 @@ impl Limit {
         Self::per(limit, HOUR)
     }
 
-    /// `limit` units per 24 hours; per day of a calendar with [`tz`](LimitBuilder::tz).
+    /// `limit` units per 24 hours, or per calendar day with [`tz`](LimitBuilder::tz).
     pub fn per_day(limit: u64) -> LimitBuilder {
         Self::per(limit, DAY)
     }
 
-    /// `limit` units per 7 days; per week of a calendar with [`tz`](LimitBuilder::tz).
+    /// `limit` units per 7 days, or per calendar week with [`tz`](LimitBuilder::tz).
     pub fn per_week(limit: u64) -> LimitBuilder {
         Self::per(limit, WEEK)
     }
 
-    /// `limit` units per 30 days; per month of a calendar with [`tz`](LimitBuilder::tz).
+    /// `limit` units per 30 days, or per calendar month with [`tz`](LimitBuilder::tz).
     pub fn per_month(limit: u64) -> LimitBuilder {
         Self::per(limit, MONTH)
     }
 
-    /// `limit` units in flight, each for `ttl` at the longest.
+    /// `limit` units in flight, each for at most `ttl`.
     pub fn concurrency(limit: u64, ttl: Duration) -> LimitBuilder {
         let spec = LimitSpec {
             algorithm: Some(AlgorithmName::Concurrency),
@@ -106,44 +106,44 @@ impl Limit {
 
 /// Algorithms.
 impl LimitBuilder {
-    /// Counts by `gcra`, which is the default: refills continuously, admits a burst.
+    /// Uses `gcra`, the default: it refills continuously and admits a burst.
     pub fn gcra(self) -> Self {
         self.algorithm(AlgorithmName::Gcra)
     }
 
-    /// Counts by `token_bucket`, which decides as `gcra` does.
+    /// Uses `token_bucket`, which decides exactly as `gcra` does.
     pub fn token_bucket(self) -> Self {
         self.algorithm(AlgorithmName::TokenBucket)
     }
 
-    /// Counts by `leaky_bucket`: units leave at an even rate, and at most `queue` of them wait.
+    /// Uses `leaky_bucket`: units leave at an even rate, and at most `queue` units wait.
     pub fn leaky_bucket(mut self, queue: u64) -> Self {
         self.spec.queue = Some(queue);
         self.algorithm(AlgorithmName::LeakyBucket)
     }
 
-    /// Counts by `fixed_window`.
+    /// Uses `fixed_window`.
     pub fn fixed_window(self) -> Self {
         self.algorithm(AlgorithmName::FixedWindow)
     }
 
-    /// Counts by `sliding_window`, which weighs the window before.
+    /// Uses `sliding_window`, which also counts a share of the previous window.
     pub fn sliding_window(self) -> Self {
         self.algorithm(AlgorithmName::SlidingWindow)
     }
 
-    /// Counts by `sliding_log`: exact, and keeps every use of a window.
+    /// Uses `sliding_log`, which is exact and stores every use within a window.
     pub fn sliding_log(self) -> Self {
         self.algorithm(AlgorithmName::SlidingLog)
     }
 
-    /// Counts by `sub_windows`, `number` of them to a window.
+    /// Uses `sub_windows`, with `number` sub-windows per window.
     pub fn sub_windows(mut self, number: u64) -> Self {
         self.spec.sub_windows = Some(number);
         self.algorithm(AlgorithmName::SubWindows)
     }
 
-    /// Counts by the algorithm of this name.
+    /// Uses the algorithm of this name.
     pub fn algorithm(mut self, algorithm: AlgorithmName) -> Self {
         self.spec.algorithm = Some(algorithm);
         self
@@ -152,13 +152,13 @@ impl LimitBuilder {
 
 /// Options.
 impl LimitBuilder {
-    /// What may come at once (`gcra`, `token_bucket`); the limit by default.
+    /// The units that may come at once (`gcra`, `token_bucket`); the limit by default.
     pub fn burst(mut self, units: u64) -> Self {
         self.spec.burst = Some(units);
         self
     }
 
-    /// Whether one sub-window more is counted, so that no window ever holds more than the limit (`sub_windows`); true by
+    /// Whether to count one more sub-window, so that no window ever has more than the limit (`sub_windows`); true by
     /// default.
     pub fn strict(mut self, strict: bool) -> Self {
         self.spec.strict = Some(strict);
@@ -171,31 +171,31 @@ impl LimitBuilder {
         self
     }
 
-    /// How old the last request must be (`sliding_log`).
+    /// The age that the last request must have (`sliding_log`).
     pub fn min_interval(mut self, interval: Duration) -> Self {
         self.spec.min_interval_ns = Some(nanos(interval));
         self.default_algorithm(AlgorithmName::SlidingLog)
     }
 
-    /// Windows begin with a key's first request (`fixed_window`), and not at multiples of the window since the epoch.
+    /// Windows begin with a key's first request, not at multiples of the window since the epoch (`fixed_window`).
     pub fn from_first_hit(self) -> Self {
         self.align(Align::FirstHit)
     }
 
-    /// Windows are the days, weeks or months that clocks show in a time zone (`fixed_window`), by its name in the IANA time
-    /// zone database. The window is one day, seven or thirty: [`per_day`](Limit::per_day), [`per_week`](Limit::per_week)
-    /// or [`per_month`](Limit::per_month).
+    /// Windows are the days, weeks or months of a time zone (`fixed_window`). The time zone is a name of the IANA time
+    /// zone database. The window must be one day, seven days or thirty days: [`per_day`](Limit::per_day),
+    /// [`per_week`](Limit::per_week) or [`per_month`](Limit::per_month).
     pub fn tz(self, tz: impl Into<String>) -> Self {
         self.calendar(|calendar| calendar.tz = tz.into())
     }
 
-    /// The day that weeks begin with; Monday by default. In UTC unless [`tz`](Self::tz) sets another time zone.
+    /// The first day of the week; Monday by default. In UTC unless [`tz`](Self::tz) sets another time zone.
     pub fn week_starts(self, weekday: Weekday) -> Self {
         self.calendar(|calendar| calendar.week_starts = Some(weekday))
     }
 
-    /// The day that months begin with, 1 to 31; the first by default. A month that is too short begins with its last day.
-    /// In UTC unless [`tz`](Self::tz) sets another time zone.
+    /// The first day of the month, 1 to 31; 1 by default. In a month that is too short, the window begins on the last
+    /// day. In UTC unless [`tz`](Self::tz) sets another time zone.
     pub fn day_of_month(self, day: u64) -> Self {
         self.calendar(|calendar| calendar.day_of_month = Some(day))
     }
@@ -206,7 +206,7 @@ impl LimitBuilder {
         self.default_algorithm(AlgorithmName::FixedWindow)
     }
 
-    /// What the limit is called in answers, and known by when limits change.
+    /// The name of the limit in answers. It also identifies the limit when limits change.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.spec.name = Some(name.into());
         self
@@ -214,12 +214,12 @@ impl LimitBuilder {
 }
 
 impl LimitBuilder {
-    /// The limit, if every option is in range and goes with the algorithm.
+    /// Builds the limit, if every option is in range and goes with the algorithm.
     pub fn build(self) -> Result<Limit, LimitError> {
         self.spec.build()
     }
 
-    /// All that was set, before anything is checked.
+    /// All fields that were set, unchecked.
     pub fn spec(&self) -> &LimitSpec {
         &self.spec
     }
@@ -253,7 +253,7 @@ impl fmt::Display for LimitBuilder {
     }
 }
 
-/// No window is as long as what does not fit, so [`LimitSpec::build`] refuses it.
+/// A span that does not fit is longer than any window, so [`LimitSpec::build`] refuses it.
 fn nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,4 +1,4 @@
-//! Calendars in limits: how they are written.
+//! Reads calendars in limits.
 
 use std::str::FromStr;
 
@@ -21,7 +21,7 @@ impl CalendarSpec {
     }
 }
 
-/// Reads what stands between the braces of `align: {tz: Europe/Paris, week_starts: sunday}`.
+/// Reads the text between the braces of `align: {tz: Europe/Paris, week_starts: sunday}`.
 pub(super) fn parse(fields: &str) -> Result<CalendarSpec, LimitError> {
     let mut spec = CalendarSpec::default();
     for (name, value) in parse::fields(fields)? {
@@ -52,18 +52,18 @@ mod tests {
 
     #[test]
     fn an_error_names_the_feature_that_a_calendar_needs() {
-        let refused = |align: &str| {
+        let error_for = |align: &str| {
             let text = format!("{{algorithm: fixed_window, limit: 5, per: month, align: {align}}}");
             text.parse::<Limit>().unwrap_err()
         };
-        let error = refused("{tz: Europe/Paris}");
+        let error = error_for("{tz: Europe/Paris}");
         assert_eq!(
             error.to_string(),
             "calendar windows are not part of this build \
              (hint: enable the feature `calendar` of the crate `tidegate`)"
         );
         assert_eq!(error.field(), Some("align"));
-        assert!(refused("month").hint().contains("with the feature `calendar`"));
-        assert_eq!(refused("first_hits").hint(), "did you mean `first_hit`?");
+        assert!(error_for("month").hint().contains("with the feature `calendar`"));
+        assert_eq!(error_for("first_hits").hint(), "did you mean `first_hit`?");
     }
 }

@@ -1,8 +1,8 @@
-//! Durations as people write them: `500ms`, `30s`, `2h`, `15 minutes`, `day`.
+//! Reads and writes durations: `500ms`, `30s`, `2h`, `15 minutes`, `day`.
 
 use super::LimitError;
 
-/// Units by every name they go by; the first name of each is the one that is written out.
+/// The units with all their names. The first name of each is used for writing.
 const UNITS: [(&[&str], u64); 10] = [
     (&["ns", "nanosecond", "nanoseconds"], 1),
     (&["us", "µs", "microsecond", "microseconds"], 1_000),
@@ -16,11 +16,11 @@ const UNITS: [(&[&str], u64); 10] = [
     (&["y", "year", "years"], 365 * 86_400 * 1_000_000_000),
 ];
 
-/// Nanoseconds in `text`: `500ms`, `30s`, `2h`, `15 minutes`, `day`. A unit alone is one of it.
+/// Reads nanoseconds from `text`: `500ms`, `30s`, `2h`, `15 minutes`, `day`. A unit without a number means one.
 pub fn parse(text: &str) -> Result<u64, LimitError> {
     let text = text.trim();
-    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '_').unwrap_or(text.len());
-    let (number, unit) = (&text[..digits], text[digits..].trim());
+    let digits_end = text.find(|c: char| !c.is_ascii_digit() && c != '_').unwrap_or(text.len());
+    let (number, unit) = (&text[..digits_end], text[digits_end..].trim());
     let number = if number.is_empty() { 1 } else { super::parse::number("duration", number)? };
     if unit.is_empty() {
         return Err(LimitError::new(
@@ -36,18 +36,18 @@ pub fn parse(text: &str) -> Result<u64, LimitError> {
     }
     let word = unit.to_lowercase();
     let Some((_, unit_ns)) = UNITS.iter().find(|(names, _)| names.contains(&word.as_str())) else {
-        let known: Vec<&str> = UNITS.iter().flat_map(|(names, _)| names.iter().copied()).collect();
-        return Err(LimitError::unknown("unit of time", unit, &known));
+        let names: Vec<&str> = UNITS.iter().flat_map(|(names, _)| names.iter().copied()).collect();
+        return Err(LimitError::unknown("unit of time", unit, &names));
     };
     number.checked_mul(*unit_ns).ok_or_else(|| {
         LimitError::new(format!("duration `{text}` is too long"), "windows go from 1ms to 10 years (3650d)")
     })
 }
 
-/// The shortest way to write so many nanoseconds exactly.
+/// The shortest text that means exactly this many nanoseconds.
 pub fn write(nanos: u64) -> String {
     let exact = |(_, unit_ns): &&(&[&str], u64)| nanos.is_multiple_of(*unit_ns);
-    // Days are the largest unit of which everybody knows the length.
+    // A day is the largest unit whose length is not in doubt.
     let (names, unit_ns) = UNITS[..7].iter().rfind(exact).unwrap_or(&UNITS[0]);
     format!("{}{}", nanos / unit_ns, names[0])
 }

@@ -1,8 +1,8 @@
-//! What is wrong with a limit, and what would be right.
+//! What is wrong with a limit, and a hint how to fix it.
 
 use std::fmt;
 
-/// A limit that is not one. Says what is wrong and gives a hint at what would be right.
+/// A limit is not valid. Has a description of the problem and a hint how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitError {
     problem: String,
@@ -15,15 +15,16 @@ impl LimitError {
         Self { problem: problem.into(), hint: hint.into(), field: None }
     }
 
-    /// The same, about this field.
+    /// Adds the field that the error is about.
     pub(crate) fn with_field(self, field: &'static str) -> Self {
         Self { field: Some(field), ..self }
     }
 
-    /// `found` is none of the `known` words that can stand for `what`.
-    pub(crate) fn unknown(what: &str, found: &str, known: &[&str]) -> Self {
-        let hint = did_you_mean(found, known).unwrap_or_else(|| format!("known are: {}", known.join(", ")));
-        Self::new(format!("unknown {what} `{found}`"), hint)
+    /// `word` is not one of the `known` words for `what`.
+    pub(super) fn unknown(what: &str, word: &str, known: &[&str]) -> Self {
+        let hint =
+            did_you_mean(word, known).unwrap_or_else(|| format!("expected one of: {}", known.join(", ")));
+        Self::new(format!("unknown {what} `{word}`"), hint)
     }
 
     /// What is wrong.
@@ -31,12 +32,12 @@ impl LimitError {
         &self.problem
     }
 
-    /// What would be right.
+    /// How to fix it.
     pub fn hint(&self) -> &str {
         &self.hint
     }
 
-    /// The field of the long form it is about, if it is about one.
+    /// The field of the long form that the error is about, if any.
     pub fn field(&self) -> Option<&'static str> {
         self.field
     }
@@ -50,23 +51,23 @@ impl fmt::Display for LimitError {
 
 impl std::error::Error for LimitError {}
 
-/// A hint at the known word that `found` was most likely meant to be, if it is close to any.
-pub fn did_you_mean(found: &str, known: &[&str]) -> Option<String> {
-    closest(found, known).map(|word| format!("did you mean `{word}`?"))
+/// Suggests the known word that `word` was most likely meant to be, if one is similar.
+pub fn did_you_mean(word: &str, known: &[&str]) -> Option<String> {
+    closest(word, known).map(|closest| format!("did you mean `{closest}`?"))
 }
 
-/// The known word that `found` was most likely meant to be.
-fn closest<'a>(found: &str, known: &[&'a str]) -> Option<&'a str> {
+/// The known word that is most similar to `word`.
+fn closest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     const EDITS_MAX: usize = 3;
-    const FOUND_CHARS_MAX: usize = 32;
-    if found.chars().count() > FOUND_CHARS_MAX {
+    const WORD_CHARS_MAX: usize = 32;
+    if word.chars().count() > WORD_CHARS_MAX {
         return None;
     }
-    let (distance, word) = known.iter().map(|word| (edit_distance(found, word), *word)).min()?;
-    (distance <= EDITS_MAX && distance < word.len()).then_some(word)
+    let (distance, closest) = known.iter().map(|known| (edit_distance(word, known), *known)).min()?;
+    (distance <= EDITS_MAX && distance < closest.len()).then_some(closest)
 }
 
-/// Levenshtein distance: insertions, deletions and replacements from one word to the other.
+/// Levenshtein distance: the insertions, deletions and replacements that turn one word into the other.
 fn edit_distance(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().collect();
     let mut row: Vec<usize> = (0..=to.len()).collect();

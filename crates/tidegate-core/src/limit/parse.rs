@@ -1,4 +1,4 @@
-//! The two ways to write a limit.
+//! Reads the two forms of a limit.
 //!
 //! ```text
 //! text form   100 per minute      10/s burst 20      5 per 30s
@@ -9,10 +9,10 @@
 use super::{AlgorithmName, LimitError, LimitSpec, calendar_text, duration};
 use crate::algorithm::Align;
 
-/// Longer text than this is no limit.
+/// A longer text is not a limit.
 const TEXT_BYTES_MAX: usize = 1024;
 
-/// How a calendar is written, in hints.
+/// The form of a calendar, for hints.
 const CALENDAR_FORM: &str = if cfg!(feature = "calendar") {
     "{tz: Europe/Paris}"
 } else {
@@ -36,7 +36,7 @@ pub(super) fn spec(text: &str) -> Result<LimitSpec, LimitError> {
     }
 }
 
-/// A whole number that is not negative; `1_000` is fine. The field is what the error says it was to be.
+/// Reads a whole number that is not negative; `1_000` is accepted. `field` is the name of the number in errors.
 pub fn number(field: &str, text: &str) -> Result<u64, LimitError> {
     let digits: String = text.chars().filter(|c| *c != '_').collect();
     if !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()) {
@@ -59,8 +59,8 @@ pub(super) fn fields(text: &str) -> Result<Vec<(&str, &str)>, LimitError> {
             return Err(LimitError::new(format!("`{field}` is not a field"), "write `name: value`"));
         };
         let (name, value) = (unquoted(name), unquoted(value));
-        if fields.iter().any(|(seen, _)| *seen == name) {
-            return Err(LimitError::new(format!("field `{name}` stands twice"), "leave one of them out"));
+        if fields.iter().any(|(earlier, _)| *earlier == name) {
+            return Err(LimitError::new(format!("field `{name}` is given twice"), "leave one of them out"));
         }
         fields.push((name, value));
     }
@@ -69,7 +69,7 @@ pub(super) fn fields(text: &str) -> Result<Vec<(&str, &str)>, LimitError> {
 
 /// `L per W [burst B]`, `L/W [burst B]`.
 fn text_form(text: &str) -> Result<LimitSpec, LimitError> {
-    let shape = || {
+    let not_a_limit = || {
         LimitError::new(
             format!("`{}` is not a limit", text.trim()),
             "write for example `100 per minute`, `10/s burst 20`, `5 per 30s` or \
@@ -83,16 +83,16 @@ fn text_form(text: &str) -> Result<LimitSpec, LimitError> {
     };
     let (limit, per) = match rate.split_once('/') {
         Some(parts) => parts,
-        None => rate.split_once("per").ok_or_else(shape)?,
+        None => rate.split_once("per").ok_or_else(not_a_limit)?,
     };
     if limit.trim().is_empty() || per.trim().is_empty() {
-        return Err(shape());
+        return Err(not_a_limit());
     }
     let spec = LimitSpec::new(number("limit", limit.trim())?, duration::parse(per)?);
     Ok(LimitSpec { burst, ..spec })
 }
 
-/// What stands between the braces.
+/// Reads the text between the braces.
 fn long_form(text: &str) -> Result<LimitSpec, LimitError> {
     let mut spec = LimitSpec::default();
     let (mut limit, mut per_ns) = (None, None);
@@ -117,16 +117,16 @@ fn long_form(text: &str) -> Result<LimitSpec, LimitError> {
         (Some(limit), Some(per_ns)) => {
             (spec.limit, spec.per_ns) = (number("limit", limit)?, per_ns);
         }
-        // The rate may stand in one field, as in `limit: 5 per minute`.
+        // The rate may be in one field, as in `limit: 5 per minute`.
         (Some(limit), None) if !limit.bytes().all(|b| b.is_ascii_digit() || b == b'_') => {
             let rate = text_form(limit)?;
             if rate.burst.is_some() && spec.burst.is_some() {
-                return Err(LimitError::new("burst stands twice", "leave one of them out"));
+                return Err(LimitError::new("burst is given twice", "leave one of them out"));
             }
             (spec.limit, spec.per_ns) = (rate.limit, rate.per_ns);
             spec.burst = rate.burst.or(spec.burst);
         }
-        // What has no window: `build` knows whether that is right.
+        // A limit without a window. `build` checks the rest.
         (Some(limit), None) if spec.algorithm == Some(AlgorithmName::Concurrency) => {
             spec.limit = number("limit", limit)?;
         }
@@ -160,7 +160,7 @@ fn align(value: &str) -> Result<Align, LimitError> {
     }
 }
 
-/// What stands between commas. A comma between braces is not between parts.
+/// Splits at commas, except inside braces.
 fn split_fields(text: &str) -> Result<Vec<&str>, LimitError> {
     const EXAMPLE: &str = "braces come in pairs: {..., align: {tz: Europe/Paris}}";
     let (mut parts, mut start, mut in_braces) = (Vec::new(), 0, false);
@@ -168,8 +168,8 @@ fn split_fields(text: &str) -> Result<Vec<&str>, LimitError> {
         match (c, in_braces) {
             ('{', false) => in_braces = true,
             ('}', true) => in_braces = false,
-            ('{', true) => return Err(LimitError::new("there is a `{` too many", EXAMPLE)),
-            ('}', false) => return Err(LimitError::new("there is a `}` too many", EXAMPLE)),
+            ('{', true) => return Err(LimitError::new("unexpected `{`", EXAMPLE)),
+            ('}', false) => return Err(LimitError::new("unexpected `}`", EXAMPLE)),
             (',', false) => {
                 parts.push(&text[start..at]);
                 start = at + 1;
@@ -178,7 +178,7 @@ fn split_fields(text: &str) -> Result<Vec<&str>, LimitError> {
         }
     }
     if in_braces {
-        return Err(LimitError::new("there is a `}` missing", EXAMPLE));
+        return Err(LimitError::new("missing `}`", EXAMPLE));
     }
     parts.push(&text[start..]);
     Ok(parts)

@@ -1,4 +1,4 @@
-//! A rate by itself, as text: `5/s`, `100 per minute`.
+//! Reads and writes a rate without options: `5/s`, `100 per minute`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 use super::{LimitError, LimitSpec, duration, parse};
 use crate::Rate;
 
-/// Reads what a limit's text may be, as long as it says nothing but the rate.
+/// Reads the same text as a limit, but refuses options.
 ///
 /// ```
 /// use tidegate_core::Rate;

@@ -1,19 +1,20 @@
-//! How those follow each other who stand in line for a limit.
+//! The release rate: how fast a limit lets waiting requests go.
 
-use super::{Algorithm, Limit};
-use crate::algorithm::{LimitAlgorithm, Edges, UsageLogAlgorithm, PackedAlgorithm};
-use crate::{Nanos, Timestamp};
+use super::Limit;
+use crate::algorithm::{Edges, LimitAlgorithm, PackedAlgorithm, UsageLogAlgorithm};
+use crate::{Algorithm, Nanos, Timestamp};
 
-/// Who leaves when, of those in line for a limit, as far as that follows from the limit alone: no sooner than this.
+/// The earliest instants at which the requests in a wait queue can be released, as far as the limit alone determines
+/// them.
 ///
 /// ```
 /// use tidegate_core::{Limit, Nanos};
 ///
 /// let limit: Limit = "2 per second".parse()?;
-/// // The first has had to wait, so that nothing is left when it goes.
-/// let mut pace = limit.pace_after(1).expect("no leases");
-/// assert_eq!(pace.follow(1), Nanos::new(500_000_000));
-/// assert_eq!(pace.follow(3), Nanos::new(2_000_000_000));
+/// // The first request had to wait, so nothing is left when it is released.
+/// let mut rate = limit.release_rate_after(1).expect("no leases");
+/// assert_eq!(rate.release_next(1), Nanos::new(500_000_000));
+/// assert_eq!(rate.release_next(3), Nanos::new(2_000_000_000));
 /// # Ok::<(), tidegate_core::LimitError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,56 +26,56 @@ pub struct ReleaseRate {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReleaseProgress {
-    /// So many units have followed the first, each at the limit's interval.
+    /// `behind` units have followed the first request, each one interval after the other.
     Interval { behind: u128 },
-    /// So many windows have begun after that of the first, and so many units are used of the last.
+    /// `windows` windows have begun since that of the first request, and `used` units of the last one are used.
     Windows { windows: u64, used: u64 },
-    /// The next may always follow at once.
+    /// The next request may always follow immediately.
     Immediate,
 }
 
 impl Limit {
-    /// Who follows the first in line, which takes so many units, has to wait, and goes as soon as it fits. None if nobody
-    /// knows when it fits: leases are given back whenever their holders like.
+    /// The release rate of the requests behind the head of the queue. The head takes `first` units, has to wait, and
+    /// goes as soon as it fits. `None` for a concurrency limit: it is unknown when leases are released.
     ///
-    /// Units that are given back, or a limit that is raised, make those who follow sooner; whoever else takes units,
+    /// Refunds and a raised limit let the requests go earlier than this. Other requests that take units make them
     /// later.
     pub fn release_rate_after(&self, first: u64) -> Option<ReleaseRate> {
-        let so_far = match &self.algorithm {
+        let progress = match &self.algorithm {
             Algorithm::Leases(_) => return None,
-            // When the first fits, it takes all there is.
+            // When the first request fits, it takes all units that there are.
             Algorithm::Packed(
                 PackedAlgorithm::Gcra(_) | PackedAlgorithm::TokenBucket(_) | PackedAlgorithm::LeakyBucket(_),
             ) => ReleaseProgress::Interval { behind: 0 },
-            Algorithm::Packed(PackedAlgorithm::FixedWindow(one)) => match one.edges {
-                // The first is the first of its window.
+            Algorithm::Packed(PackedAlgorithm::FixedWindow(algorithm)) => match algorithm.edges {
+                // The first request opens its window.
                 Edges::Epoch | Edges::FirstHit => ReleaseProgress::Windows { windows: 0, used: first },
-                // Windows are not all of one length.
+                // Windows vary in length.
                 Edges::Calendar(_) => ReleaseProgress::Immediate,
             },
-            // What was used before the first may come back to the next in the same instant.
+            // Units that were used before the first request may come back for the next one at the same instant.
             Algorithm::Packed(PackedAlgorithm::SlidingWindow(_))
             | Algorithm::UsageLog(UsageLogAlgorithm::SlidingLog(_) | UsageLogAlgorithm::SubWindows(_)) => {
                 ReleaseProgress::Immediate
             }
         };
-        Some(ReleaseRate { units: self.rate().limit().max(1), window_ns: self.rate().window_ns(), progress: so_far })
+        Some(ReleaseRate { units: self.rate().limit().max(1), window_ns: self.rate().window_ns(), progress })
     }
 
-    /// The largest cost that it ever admits.
+    /// The largest cost that the limit ever admits.
     pub fn capacity(&self) -> u64 {
         let start = Timestamp::from_nanos(0);
         match &self.algorithm {
-            Algorithm::Packed(one) => one.remaining(&Default::default(), start),
-            Algorithm::UsageLog(one) => one.remaining(&Default::default(), start),
-            Algorithm::Leases(one) => one.remaining(&Default::default(), start),
+            Algorithm::Packed(algorithm) => algorithm.remaining(&Default::default(), start),
+            Algorithm::UsageLog(algorithm) => algorithm.remaining(&Default::default(), start),
+            Algorithm::Leases(algorithm) => algorithm.remaining(&Default::default(), start),
         }
     }
 }
 
 impl ReleaseRate {
-    /// How long after the first the next one leaves at the least, which takes so many units. It follows all that were
-    /// asked about before.
+    /// The least time between the release of the first request and that of the next one, which takes `units` units.
+    /// Each call is for the request after the one of the previous call.
     pub fn release_next(&mut self, units: u64) -> Nanos {
         let window_ns = u128::from(self.window_ns);
         Nanos::new(match &mut self.progress {

@@ -1,33 +1,33 @@
-//! A limit with another L.
+//! Changes the L of a limit.
 
 use std::num::NonZeroU32;
 
-use super::{Algorithm, Limit};
+use super::Limit;
 use crate::algorithm::{
-    Concurrency, FixedWindow, Gcra, LeakyBucket, UsageLogAlgorithm, PackedAlgorithm, SlidingLog, SlidingWindow,
-    SubWindows, TokenBucket,
+    Concurrency, FixedWindow, Gcra, LeakyBucket, PackedAlgorithm, SlidingLog, SlidingWindow, SubWindows,
+    TokenBucket, UsageLogAlgorithm,
 };
-use crate::{Rate, UNITS_MAX};
+use crate::{Algorithm, Rate, UNITS_MAX};
 
 impl Limit {
-    /// The same with another L, at most [`UNITS_MAX`]. Burst and queue change with it in proportion, and are one at
-    /// least. It reads the state of this one.
+    /// The same limit with another L, at most [`UNITS_MAX`]. Burst and queue change in proportion and are at least one.
+    /// The result can read the state of this limit.
     #[must_use]
     pub fn resized(&self, limit: u64) -> Self {
         let rate = self.rate().resized(limit);
         self.with_rate(rate, |units| scaled(units, self.rate(), rate))
     }
 
-    /// What one of so many processes may admit so that all of them together admit no more than this: L, burst and queue
-    /// divided, rounded down. One unit is the least, so with more processes than units they admit more; of nothing, the
-    /// share is nothing. It reads the state of this one.
+    /// The share of one of `nodes` nodes, so that all nodes together admit no more than this limit: L, burst and queue
+    /// divided and rounded down. The smallest share is one unit, so with more nodes than units the nodes together admit
+    /// more. The share of zero is zero. The result can read the state of this limit.
     ///
     /// ```
     /// use std::num::NonZeroU32;
     /// use tidegate_core::Limit;
     ///
     /// let limit: Limit = "100 per minute burst 10".parse()?;
-    /// let share = limit.share_of(NonZeroU32::new(8).unwrap());
+    /// let share = limit.node_share(NonZeroU32::new(8).unwrap());
     /// assert_eq!(share, "12 per minute burst 1".parse()?);
     /// # Ok::<(), tidegate_core::LimitError>(())
     /// ```
@@ -37,27 +37,29 @@ impl Limit {
         self.with_rate(self.rate().resized(share(self.rate().limit())), share)
     }
 
-    /// The same with this rate of the same window, and with what becomes of burst and queue.
-    fn with_rate(&self, rate: Rate, changed: impl Fn(u64) -> u64) -> Self {
+    /// The same limit with another rate, which has the same window. `resize` returns the new burst or queue.
+    fn with_rate(&self, rate: Rate, resize: impl Fn(u64) -> u64) -> Self {
         let algorithm = match &self.algorithm {
             Algorithm::Packed(packed) => Algorithm::Packed(match packed {
-                PackedAlgorithm::Gcra(one) => PackedAlgorithm::Gcra(Gcra::new(rate, changed(one.burst()))),
-                PackedAlgorithm::TokenBucket(TokenBucket(one)) => {
-                    PackedAlgorithm::TokenBucket(TokenBucket(Gcra::new(rate, changed(one.burst()))))
+                PackedAlgorithm::Gcra(algorithm) => {
+                    PackedAlgorithm::Gcra(Gcra::new(rate, resize(algorithm.burst())))
                 }
-                PackedAlgorithm::LeakyBucket(one) => {
-                    PackedAlgorithm::LeakyBucket(LeakyBucket::new(rate, changed(one.queue())))
+                PackedAlgorithm::TokenBucket(TokenBucket(algorithm)) => {
+                    PackedAlgorithm::TokenBucket(TokenBucket(Gcra::new(rate, resize(algorithm.burst()))))
                 }
-                PackedAlgorithm::FixedWindow(one) => {
-                    PackedAlgorithm::FixedWindow(FixedWindow { rate, ..one.clone() })
+                PackedAlgorithm::LeakyBucket(algorithm) => {
+                    PackedAlgorithm::LeakyBucket(LeakyBucket::new(rate, resize(algorithm.queue())))
+                }
+                PackedAlgorithm::FixedWindow(algorithm) => {
+                    PackedAlgorithm::FixedWindow(FixedWindow { rate, ..algorithm.clone() })
                 }
                 PackedAlgorithm::SlidingWindow(_) => PackedAlgorithm::SlidingWindow(SlidingWindow::new(rate)),
             }),
-            Algorithm::UsageLog(UsageLogAlgorithm::SlidingLog(one)) => {
-                Algorithm::UsageLog(UsageLogAlgorithm::SlidingLog(SlidingLog { rate, ..one.clone() }))
+            Algorithm::UsageLog(UsageLogAlgorithm::SlidingLog(algorithm)) => {
+                Algorithm::UsageLog(UsageLogAlgorithm::SlidingLog(SlidingLog { rate, ..algorithm.clone() }))
             }
-            Algorithm::UsageLog(UsageLogAlgorithm::SubWindows(one)) => {
-                Algorithm::UsageLog(UsageLogAlgorithm::SubWindows(SubWindows { rate, ..one.clone() }))
+            Algorithm::UsageLog(UsageLogAlgorithm::SubWindows(algorithm)) => {
+                Algorithm::UsageLog(UsageLogAlgorithm::SubWindows(SubWindows { rate, ..algorithm.clone() }))
             }
             Algorithm::Leases(Concurrency { .. }) => Algorithm::Leases(Concurrency { rate }),
         };
@@ -65,7 +67,7 @@ impl Limit {
     }
 }
 
-/// A burst or a queue that goes with L.
+/// A burst or a queue, scaled in proportion to L.
 fn scaled(units: u64, from: Rate, to: Rate) -> u64 {
     let scaled = u128::from(units) * u128::from(to.limit()) / u128::from(from.limit().max(1));
     u64::try_from(scaled).unwrap_or(UNITS_MAX).clamp(1, UNITS_MAX)

@@ -1,13 +1,13 @@
-//! A limit as it was asked for, before anything is checked.
+//! The fields of a limit, before they are checked.
 
-use super::{Algorithm, AlgorithmName, Limit, LimitError};
+use super::{AlgorithmName, Limit, LimitError};
 use crate::algorithm::{
-    Align, Concurrency, Edges, FixedWindow, Gcra, LeakyBucket, UsageLogAlgorithm, PackedAlgorithm,
-    SUB_WINDOWS_DEFAULT, SUB_WINDOWS_MAX, SlidingLog, SlidingWindow, SubWindows, TokenBucket,
+    Align, Concurrency, Edges, FixedWindow, Gcra, LeakyBucket, PackedAlgorithm, SUB_WINDOWS_DEFAULT,
+    SUB_WINDOWS_MAX, SlidingLog, SlidingWindow, SubWindows, TokenBucket, UsageLogAlgorithm,
 };
-use crate::{Rate, UNITS_MAX, WINDOW_NS_MAX, WINDOW_NS_MIN};
+use crate::{Algorithm, Rate, UNITS_MAX, WINDOW_NS_MAX, WINDOW_NS_MIN};
 
-/// The fields of a limit's long form. What is `None` takes its default; [`build`](Self::build) checks the rest.
+/// The fields of a limit's long form. A field that is `None` takes its default. [`build`](Self::build) checks the rest.
 ///
 /// ```
 /// use tidegate_core::{AlgorithmName, LimitSpec};
@@ -19,38 +19,38 @@ use crate::{Rate, UNITS_MAX, WINDOW_NS_MAX, WINDOW_NS_MIN};
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LimitSpec {
-    /// How it counts; `gcra` by default.
+    /// The algorithm; `gcra` by default.
     pub algorithm: Option<AlgorithmName>,
-    /// L, units per window. Zero denies everything.
+    /// L, the units per window. Zero denies everything.
     pub limit: u64,
-    /// W, the window in nanoseconds. One day, seven or thirty, where windows are those of a calendar; zero in a
-    /// `concurrency` limit, which has none.
+    /// W, the window in nanoseconds. For calendar windows it is one day, seven days or thirty days. A `concurrency`
+    /// limit has no window; there it is zero.
     pub per_ns: u64,
-    /// B, what may come at once (`gcra`, `token_bucket`); L by default.
+    /// B, the units that may come at once (`gcra`, `token_bucket`); L by default.
     pub burst: Option<u64>,
-    /// Q, what may wait (`leaky_bucket`); L by default.
+    /// Q, the units that may wait (`leaky_bucket`); L by default.
     pub queue: Option<u64>,
     /// n (`sub_windows`); 60 by default.
     pub sub_windows: Option<u64>,
-    /// Count one sub-window more, so that no window ever holds more than L (`sub_windows`); true by default.
+    /// Count one more sub-window, so that no window ever has more than L (`sub_windows`); true by default.
     pub strict: Option<bool>,
     /// Charge denied attempts too (`fixed_window`, `sliding_log`); false by default.
     pub count_denied: Option<bool>,
-    /// D, how old the last request must be, in nanoseconds (`sliding_log`); none by default.
+    /// D, the age in nanoseconds that the last request must have (`sliding_log`); none by default.
     pub min_interval_ns: Option<u64>,
     /// Where windows begin (`fixed_window`); at the epoch by default.
     pub align: Option<Align>,
-    /// How long a lease lasts, in nanoseconds (`concurrency`, which needs it).
+    /// How long a lease lasts, in nanoseconds (`concurrency`, required there).
     pub ttl_ns: Option<u64>,
-    /// What the limit is called in answers, and known by when limits change.
+    /// The name of the limit in answers. It also identifies the limit when limits change.
     pub name: Option<String>,
 }
 
-/// Longer names than this are a mistake.
+/// A longer name is a mistake.
 const NAME_BYTES_MAX: usize = 128;
 
 impl LimitSpec {
-    /// The fields of the long form, as they are written.
+    /// The names of the fields in the long form.
     pub const FIELDS: [&str; 12] = [
         "algorithm",
         "limit",
@@ -66,12 +66,12 @@ impl LimitSpec {
         "name",
     ];
 
-    /// `limit` per `per_ns` nanoseconds, all else by default.
+    /// `limit` per `per_ns` nanoseconds, with defaults for everything else.
     pub fn new(limit: u64, per_ns: u64) -> Self {
         Self { limit, per_ns, ..Self::default() }
     }
 
-    /// The limit, if every field is in range and belongs to the algorithm.
+    /// Builds the limit, if every field is in range and fits the algorithm.
     pub fn build(self) -> Result<Limit, LimitError> {
         let algorithm = self.algorithm.unwrap_or_default();
         self.check_options(algorithm)?;
@@ -110,9 +110,9 @@ impl LimitSpec {
         Ok(Limit { name: self.checked_name()?, algorithm })
     }
 
-    /// An option that the algorithm does not know would be silently without effect.
+    /// Refuses options that the algorithm does not take, because they would silently have no effect.
     fn check_options(&self, algorithm: AlgorithmName) -> Result<(), LimitError> {
-        let given = [
+        let options = [
             ("burst", self.burst.is_some()),
             ("queue", self.queue.is_some()),
             ("sub_windows", self.sub_windows.is_some()),
@@ -122,7 +122,7 @@ impl LimitSpec {
             ("align", self.align.is_some()),
             ("ttl", self.ttl_ns.is_some()),
         ];
-        let stray = given.iter().find(|(option, given)| *given && !algorithm.options().contains(option));
+        let stray = options.iter().find(|(option, is_set)| *is_set && !algorithm.options().contains(option));
         let Some((option, _)) = stray else { return Ok(()) };
         let takers: Vec<&str> = AlgorithmName::ALL
             .into_iter()
@@ -136,7 +136,7 @@ impl LimitSpec {
         .with_field(option))
     }
 
-    /// The window, or what a concurrency limit has instead.
+    /// The window, or the ttl of a concurrency limit.
     fn span_ns(&self, algorithm: AlgorithmName) -> Result<u64, LimitError> {
         match (algorithm, self.ttl_ns) {
             (AlgorithmName::Concurrency, _) if self.per_ns > 0 => Err(LimitError::new(
@@ -146,7 +146,7 @@ impl LimitSpec {
             .with_field("per")),
             (AlgorithmName::Concurrency, None) => Err(LimitError::new(
                 "a concurrency limit has no ttl",
-                "add for example `ttl: 30s`, longer than anything is held",
+                "add for example `ttl: 30s`, longer than any unit is held",
             )),
             (AlgorithmName::Concurrency, Some(ttl_ns))
                 if !(WINDOW_NS_MIN..=WINDOW_NS_MAX).contains(&ttl_ns) =>
@@ -200,9 +200,9 @@ impl LimitSpec {
 
     fn checked_name(self) -> Result<Option<Box<str>>, LimitError> {
         let Some(name) = self.name else { return Ok(None) };
-        let plain = |c: char| c.is_alphanumeric() || "-_. ".contains(c);
-        let trimmed = !name.is_empty() && name.trim() == name;
-        if !trimmed || name.len() > NAME_BYTES_MAX || !name.chars().all(plain) {
+        let is_allowed = |c: char| c.is_alphanumeric() || "-_. ".contains(c);
+        let is_trimmed = !name.is_empty() && name.trim() == name;
+        if !is_trimmed || name.len() > NAME_BYTES_MAX || !name.chars().all(is_allowed) {
             return Err(LimitError::new(
                 format!("`{}` is not a name", name.chars().take(NAME_BYTES_MAX).collect::<String>()),
                 format!(
@@ -215,9 +215,9 @@ impl LimitSpec {
     }
 }
 
-/// A burst or a queue: the rate's limit unless given.
-fn units(option: &'static str, given: Option<u64>, rate: Rate) -> Result<u64, LimitError> {
-    match given {
+/// A burst or a queue. The rate's limit by default.
+fn units(option: &'static str, units: Option<u64>, rate: Rate) -> Result<u64, LimitError> {
+    match units {
         None => Ok(rate.limit()),
         Some(units) if (1..=UNITS_MAX).contains(&units) => Ok(units),
         Some(units) => Err(LimitError::new(

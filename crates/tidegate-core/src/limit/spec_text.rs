@@ -1,11 +1,20 @@
-//! The long form of a limit as it was asked for.
+//! Reads and writes specs.
 
 use std::fmt;
+use std::str::FromStr;
 
-use super::{LimitSpec, duration};
+use super::{LimitError, LimitSpec, duration, parse};
 use crate::algorithm::{Align, CalendarSpec};
 
-/// The long form, with the fields that are set: what [`str::parse`] reads as this same spec. Nothing is checked.
+impl FromStr for LimitSpec {
+    type Err = LimitError;
+
+    fn from_str(text: &str) -> Result<Self, LimitError> {
+        parse::spec(text)
+    }
+}
+
+/// The long form, with the fields that are set. [`str::parse`] reads the same spec from it. Nothing is checked.
 impl fmt::Display for LimitSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut fields = Fields { f, separator: "{" };

@@ -2,54 +2,54 @@
 
 use crate::Nanos;
 
-/// What becomes of a request that is over a limit.
+/// What happens to a request that is over a limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Action {
-    /// Denied, and charged nowhere.
+    /// Deny it and charge nothing.
     #[default]
     Reject,
-    /// A dry run: charged, reported, let through.
+    /// Dry run: charge it, report it, and let it pass.
     Shadow,
-    /// The client sees success and the upstream is told to drop it; charged nowhere.
+    /// The client sees success and the upstream is told to drop the request. Charges nothing.
     ShadowBan,
-    /// Held until it fits, first come first served; denied at once if that takes longer.
+    /// Hold it until it fits, first come first served. Deny it immediately if that would take longer than `max_wait`.
     Delay {
-        /// The longest that a request is held.
+        /// The longest time that a request is held.
         max_wait: Nanos,
     },
-    /// Let through and marked while it is over by no more than a margin; then denied.
+    /// Let it pass and mark it while it is over by no more than a margin; deny it beyond.
     Soft(Margin),
-    /// The limit moves between two bounds.
+    /// The limit varies between two bounds.
     Elastic(Elastic),
-    /// Let through; the descriptor's own status says that it is over.
+    /// Let it pass. The status of the descriptor says that it is over.
     Quota,
 }
 
-/// How far over a limit.
+/// How far a request may be over a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Margin {
-    /// By so many percent of it.
+    /// By this many percent of the limit.
     Percent(u32),
-    /// However far: it marks and never denies.
+    /// By any amount: the limit marks requests and never denies them.
     Unlimited,
 }
 
-/// A limit whose L moves.
+/// A limit with a variable L.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Elastic {
-    /// Always granted. No more than L.
+    /// Always granted. At most L.
     pub min: u64,
-    /// Never exceeded. No less than L.
+    /// Never exceeded. At least L.
     pub max: u64,
-    /// What decides in between.
+    /// What decides between the two.
     pub source: ElasticSource,
 }
 
-/// What an elastic limit moves with.
+/// What changes the L of an elastic limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ElasticSource {
-    /// A pool of the same domain: over `min` as long as it has room.
+    /// A pool of the same domain: the limit may exceed `min` while the pool has room.
     Pool(Box<str>),
-    /// A signal from 0 to 1 that is pushed: L is `min` at 0 and `max` at 1, and as written without a signal.
+    /// A pushed signal from 0 to 1: L is `min` at 0 and `max` at 1. Without a signal, L is as written.
     Signal(Box<str>),
 }

@@ -1,4 +1,4 @@
-//! What the rules make of the outcomes: the answer to a request.
+//! The answer to a request: what the rules make of the outcomes.
 
 use std::cmp::Reverse;
 use std::ops::Deref;
@@ -8,10 +8,10 @@ use smallvec::SmallVec;
 use super::compiled_limit::CompiledLimit;
 use super::matched::{LimitRef, MatchedLimit, MatchedLimits, ResolvedLimit};
 use super::plan_draft::{PartCounter, PlanPart, PlanParts};
-use super::{Action, ElasticSource, LimitId, Margin, Rule, RuleLimit, Ruleset};
-use crate::{Mode, Nanos, OnStoreFailure, Outcome, Timestamp, OutcomeKind, Wait};
+use super::{Action, ElasticSource, Margin, Rule, RuleLimit, Ruleset};
+use crate::{LimitId, Mode, Nanos, OnStoreFailure, Outcome, OutcomeKind, Timestamp, Wait};
 
-/// What becomes of a request, mildest first.
+/// What happens to a request, mildest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum AnswerKind {
@@ -21,60 +21,46 @@ pub enum AnswerKind {
     ShadowDenied,
     /// It passes; a quota is exceeded.
     OverQuota,
-    /// It passes; it is over a limit by no more than that limit tolerates.
+    /// It passes; it is over a limit, within the limit's margin.
     Soft,
-    /// It passes when its delay is over.
+    /// It passes after a delay.
     Delayed,
-    /// It is to look as if it passed, and to be dropped.
+    /// It must look as if it passed, and must be dropped.
     ShadowBanned,
     /// It does not pass.
     Denied,
-    /// It does not pass, because the shared store does not answer and a rule says that nothing passes then.
+    /// It does not pass, because the shared store does not answer and a rule says to deny then.
     Unavailable,
 }
 
-/// This many limits need no allocation. Few, because an answer is moved, and each limit takes 112 bytes.
+/// An answer with up to this many limits needs no allocation. The number is small because an answer is moved, and each
+/// limit takes 112 bytes.
 const LIMITS_INLINE: usize = 2;
 
 /// The answer to a request.
 ///
-/// It holds on to the rules that it was made by, `R`: its limits refer to them.
+/// It keeps the rules `R` that it was made by, because its limits refer to them.
 #[derive(Clone, Debug)]
-#[must_use = "an answer that is not looked at limits nothing"]
+#[must_use = "an unused answer limits nothing"]
 pub struct Answer<R> {
     rules: R,
-    /// What becomes of the request.
+    /// What happens to the request.
     pub kind: AnswerKind,
-    /// What all limits together still admit: the least. Limits that are only observed count if there are no others.
+    /// The least that any limit still admits. Limits that are only observed count if there are no others.
     pub remaining: u64,
-    /// When all of them would admit it; none if it passes.
+    /// The wait after which all limits would admit the request. [`Wait::NONE`] if it passes.
     pub retry_after: Wait,
-    /// When all of its keys are as if never seen.
+    /// The wait after which all keys of the request are as if they were never seen.
     pub reset_after: Nanos,
-    /// How long the request is to be held.
+    /// How long the request must be held.
     pub delay: Nanos,
-    /// The position among the limits of the one that decided: of denials the first that asks for the longest wait, else the
-    /// first with the least left. None if the request falls under no limit.
+    /// The position of the limit that decided. If limits deny the request, it is the first with the longest wait,
+    /// otherwise the first with the least remaining. `None` if the request falls under no limit.
     pub decided_by: Option<usize>,
-    /// Whether some limit was decided without the store that a fleet shares, because that did not answer.
+    /// Whether a limit was decided without the shared store, because the store did not answer.
     pub degraded: bool,
     limits: SmallVec<[LimitOutcome; LIMITS_INLINE]>,
     candidates: Vec<LimitOutcome>,
-}
-
-/// What one limit says, as an answer keeps it.
-#[derive(Clone, Debug)]
-struct LimitOutcome {
-    limit: LimitRef,
-    descriptor: u32,
-    kind: AnswerKind,
-    cost: u64,
-    outcome: Outcome,
-    key_status: KeyStatus,
-    /// L, if it is not the written one.
-    resized_to: Option<u64>,
-    /// Whether clients see its numbers: not those of a dry run.
-    is_visible: bool,
 }
 
 /// What one limit says, with its rule.
@@ -86,31 +72,56 @@ pub struct LimitAnswer<'a> {
     pub limit: &'a RuleLimit,
     /// The name of the limit within its rule, or its position.
     pub id: &'a LimitId,
-    /// Which descriptor falls under the limit, from 0.
+    /// The index of the descriptor that falls under the limit, from 0.
     pub descriptor: usize,
-    /// What would become of the request if there were no other limit.
+    /// What would happen to the request if there were no other limit.
     pub kind: AnswerKind,
-    /// The units that it was asked for.
+    /// The units that the request takes of this limit.
     pub cost: u64,
     /// The numbers.
     pub outcome: &'a Outcome,
-    /// Whether its counter was asked: a request that lacks a part of the key may be denied for that alone.
+    /// Whether the request has all parts of the key. A limit may deny a request without them, without counting.
     pub key_status: KeyStatus,
     resized_to: Option<u64>,
     compiled: &'a CompiledLimit,
 }
 
-/// Whether a limit's counter was asked.
+/// Whether the descriptor has all parts of a limit's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyStatus {
-    /// It was.
+    /// It has all parts, so the counter was asked.
     Present,
-    /// It was not: the descriptor lacks a part of the key.
+    /// It lacks a part, so the counter was not asked.
     Missing,
 }
 
+/// What one limit says, in the form that an answer keeps.
+#[derive(Clone, Debug)]
+struct LimitOutcome {
+    limit: LimitRef,
+    descriptor: u32,
+    kind: AnswerKind,
+    cost: u64,
+    outcome: Outcome,
+    key_status: KeyStatus,
+    /// The current L, if it is not the written one.
+    resized_to: Option<u64>,
+    /// Whether clients see the limit's numbers. They do not see those of a dry run.
+    is_visible: bool,
+}
+
+/// The outcomes of one limit's counters.
+pub(super) struct PartOutcomes<'a> {
+    /// The parts of the plan, for all limits.
+    pub parts: &'a [PlanPart],
+    /// The index of the limit.
+    pub limit: u32,
+    pub outcomes: &'a [Outcome],
+    pub now: Timestamp,
+}
+
 impl AnswerKind {
-    /// Whether the request goes on, now or when its delay is over.
+    /// Whether the request goes on, now or after its delay.
     pub fn passes(self) -> bool {
         self <= Self::Delayed
     }
@@ -131,9 +142,10 @@ impl AnswerKind {
 }
 
 impl<R: Deref<Target = Ruleset>> Answer<R> {
-    /// The answer to a request that is not decided yet, by these rules: it passes, and falls under no limit.
+    /// The answer to a request that is not decided yet: it passes and falls under no limit.
     ///
-    /// An answer is large. It is made where it stays, and [decided](super::Evaluation::answer) there.
+    /// An answer is large. Create it in its final location, and let
+    /// [`Evaluation::write_answer`](super::Evaluation::write_answer) write to it there.
     #[inline]
     pub fn undecided(rules: R) -> Self {
         Self {
@@ -150,7 +162,7 @@ impl<R: Deref<Target = Ruleset>> Answer<R> {
         }
     }
 
-    /// Merges the outcomes of a plan for these limits.
+    /// Merges the outcomes of a plan for the matched limits.
     #[inline]
     pub(super) fn decide(
         &mut self,
@@ -173,7 +185,7 @@ impl<R: Deref<Target = Ruleset>> Answer<R> {
         &self.rules
     }
 
-    /// How the answer holds on to its rules.
+    /// The handle by which the answer keeps its rules.
     pub fn rules_mut(&mut self) -> &mut R {
         &mut self.rules
     }
@@ -193,7 +205,7 @@ impl<R: Deref<Target = Ruleset>> Answer<R> {
         self.limits.get(index).map(|limit| self.limit_answer(limit))
     }
 
-    /// What the limits say that are only tried out.
+    /// What the candidate limits say, which are only tried out.
     pub fn candidates(&self) -> impl ExactSizeIterator<Item = LimitAnswer<'_>> + Clone {
         self.candidates.iter().map(|limit| self.limit_answer(limit))
     }
@@ -204,19 +216,19 @@ impl<R: Deref<Target = Ruleset>> Answer<R> {
         self.decided_by.map(|index| self.limit_answer(&self.limits[index]))
     }
 
-    /// The limit that decided what becomes of one of the descriptors.
-    pub fn descriptor_decider(&self, number: usize) -> Option<LimitAnswer<'_>> {
-        self.decider_among(|limit| limit.descriptor == number)
+    /// The limit that decided for one of the descriptors.
+    pub fn descriptor_decider(&self, index: usize) -> Option<LimitAnswer<'_>> {
+        self.decider_among(|limit| limit.descriptor == index)
     }
 
-    /// The limit that would have decided if there were no others than these.
-    pub fn decider_among(&self, is_wanted: impl Fn(&LimitAnswer<'_>) -> bool) -> Option<LimitAnswer<'_>> {
-        let wanted = self.limits.iter().filter(|limit| is_wanted(&self.limit_answer(limit)));
-        wanted.rev().max_by_key(|limit| limit.precedence()).map(|limit| self.limit_answer(limit))
+    /// The limit that would have decided if there were only the limits for which `filter` returns true.
+    pub fn decider_among(&self, filter: impl Fn(&LimitAnswer<'_>) -> bool) -> Option<LimitAnswer<'_>> {
+        let limits = self.limits.iter().filter(|limit| filter(&self.limit_answer(limit)));
+        limits.rev().max_by_key(|limit| limit.precedence()).map(|limit| self.limit_answer(limit))
     }
 
-    /// Marks an answer that was given without the shared store, and denies the request where a limit says so. Limits that were
-    /// not asked at all stay as they are.
+    /// Marks an answer that was made without the shared store, and denies the request if a limit's policy says so.
+    /// Limits whose counters were not asked stay unchanged.
     pub fn degrade(&mut self, retry_after: Wait) {
         self.degraded = !self.limits.is_empty();
         let denies = |limit: &LimitOutcome| {
@@ -269,8 +281,8 @@ impl<R: Deref<Target = Ruleset>> Answer<R> {
 }
 
 impl<R> Answer<R> {
-    /// Denies the request by the limit at `index` whatever its counter says, for at least `retry_after`: too many requests wait
-    /// for it.
+    /// Denies the request by the limit at `index`, whatever its counter says, for at least `retry_after`. Used when too
+    /// many requests wait for the limit.
     pub fn deny(&mut self, index: usize, retry_after: Wait) {
         if let Some(limit) = self.limits.get_mut(index) {
             let retry_after = limit.outcome.retry_after.max(retry_after);
@@ -280,7 +292,7 @@ impl<R> Answer<R> {
         self.merge_limits();
     }
 
-    /// What all limits say together.
+    /// Merges the answers of all limits.
     fn merge_limits(&mut self) {
         let limits = self.limits.as_slice();
         self.decided_by = match limits {
@@ -289,14 +301,14 @@ impl<R> Answer<R> {
             _ => (0..limits.len()).rev().max_by_key(|index| limits[*index].precedence()),
         };
         self.kind = self.decided_by.map_or(AnswerKind::Allowed, |index| limits[index].kind);
-        let none_is_shown = !limits.iter().any(|limit| limit.is_visible);
+        let none_is_visible = !limits.iter().any(|limit| limit.is_visible);
         let (mut remaining, mut retry_after) = (u64::MAX, Wait::NONE);
         let (mut reset_after, mut delay) = (Nanos::ZERO, Nanos::ZERO);
-        for LimitOutcome { kind: fate, outcome, is_visible: is_shown, .. } in limits {
-            if !fate.passes() {
+        for LimitOutcome { kind, outcome, is_visible, .. } in limits {
+            if !kind.passes() {
                 retry_after = retry_after.max(outcome.retry_after);
             }
-            if *is_shown || none_is_shown {
+            if *is_visible || none_is_visible {
                 remaining = remaining.min(outcome.remaining);
                 reset_after = reset_after.max(outcome.reset_after);
                 delay = delay.max(outcome.delay);
@@ -308,26 +320,31 @@ impl<R> Answer<R> {
 }
 
 impl<'a> LimitAnswer<'a> {
-    /// L for this request: the written one, unless a signal resizes it or the request brought its own.
+    /// L for this request: the written one, unless a signal resizes it or the request has its own limit.
     pub fn current_limit(&self) -> u64 {
         self.resized_to.unwrap_or_else(|| self.limit.limit.rate().limit())
     }
 
-    /// The limit as it is written in rules. Answers repeat it, so the text is made once.
+    /// The limit as it is written in rules. Many answers repeat it, so the text is made once.
     pub fn spec(&self) -> &'a str {
         &self.compiled.spec
     }
 
-    /// What becomes of its requests while the shared store does not answer.
+    /// What happens to its requests while the shared store does not answer.
     pub fn on_store_failure(&self) -> OnStoreFailure {
         self.compiled.policy.on_store_failure
     }
 }
 
 impl LimitOutcome {
-    fn new(matched: &MatchedLimit, resolved: ResolvedLimit<'_>, outcome: Outcome, asked: KeyStatus) -> Self {
+    fn new(
+        matched: &MatchedLimit,
+        resolved: ResolvedLimit<'_>,
+        outcome: Outcome,
+        key_status: KeyStatus,
+    ) -> Self {
         let action = &resolved.limit.limit.action;
-        let fate = match (outcome.kind, action) {
+        let kind = match (outcome.kind, action) {
             (OutcomeKind::Denied, Action::Shadow) => AnswerKind::ShadowDenied,
             (OutcomeKind::Denied, Action::Quota) => AnswerKind::OverQuota,
             (OutcomeKind::Denied, Action::Soft(Margin::Unlimited)) => AnswerKind::Soft,
@@ -340,10 +357,10 @@ impl LimitOutcome {
         Self {
             limit: matched.limit.clone(),
             descriptor: matched.descriptor,
-            kind: fate,
+            kind,
             cost: matched.cost,
             outcome,
-            key_status: asked,
+            key_status,
             resized_to: matched.resized.map(|resized| resized.units),
             is_visible: !matches!(action, Action::Shadow | Action::Quota),
         }
@@ -366,7 +383,7 @@ impl LimitOutcome {
                 let outcome = Outcome {
                     kind: main.kind.max(pool.kind),
                     remaining: granted.remaining.min(main.remaining),
-                    // Either the pool has room again, or what is always granted has.
+                    // The request passes when the pool has room again, or the units that are always granted.
                     retry_after: main.retry_after.max(pool.retry_after.min(granted.retry_after)),
                     reset_after: main.reset_after.max(granted.reset_after),
                     delay: main.delay,
@@ -374,21 +391,24 @@ impl LimitOutcome {
                 Self::new(matched, resolved, outcome, KeyStatus::Present).mark_at_least(AnswerKind::Soft)
             }
             _ => {
-                let second = resolved.limit.secondary.as_ref().and_then(|_| parts.merged(PartCounter::Secondary));
-                let remaining = second.map_or(main.remaining, |second| second.remaining.min(main.remaining));
+                let secondary =
+                    resolved.limit.secondary.as_ref().and_then(|_| parts.merged(PartCounter::Secondary));
+                let remaining =
+                    secondary.map_or(main.remaining, |secondary| secondary.remaining.min(main.remaining));
                 Self::new(matched, resolved, Outcome { remaining, ..main }, KeyStatus::Present)
             }
         }
     }
 
-    /// The same, marked at least as this if the request passes.
+    /// The same limit, marked at least as `mark` if the request passes.
     fn mark_at_least(self, mark: AnswerKind) -> Self {
-        let fate = if self.kind.passes() { self.kind.max(mark) } else { self.kind };
-        Self { kind: fate, ..self }
+        let kind = if self.kind.passes() { self.kind.max(mark) } else { self.kind };
+        Self { kind, ..self }
     }
 
-    /// Which of two limits decides: one that denies the request, and of those first one that is unavailable, then the one with
-    /// the longest wait; then one that leaves a mark; then, of those that are shown, the one with the least left.
+    /// Orders limits by which one decides. First comes a limit that denies the request: one that is unavailable before
+    /// one with a longer wait. Then comes a limit that marks the request. Then, among visible limits, comes the one
+    /// with the least remaining.
     fn precedence(&self) -> impl Ord + use<> {
         let (wait, mark, remaining) = match self.kind.passes() {
             true => (None, self.kind, self.outcome.remaining),
@@ -401,18 +421,8 @@ impl LimitOutcome {
     }
 }
 
-/// The outcomes of one limit's counters.
-pub(super) struct PartOutcomes<'a> {
-    /// The parts of the plan, of all limits.
-    pub parts: &'a [PlanPart],
-    /// Which limit.
-    pub limit: u32,
-    pub outcomes: &'a [Outcome],
-    pub now: Timestamp,
-}
-
 impl PartOutcomes<'_> {
-    /// The outcome of one of its counters and of those that it superseded, together.
+    /// The merged outcome of one of the limit's counters and of the counters that it superseded.
     pub fn merged(&self, counter: PartCounter) -> Option<Outcome> {
         let own = self.parts.iter().filter(|part| part.limit == self.limit && part.counter == counter);
         own.map(|part| self.outcome(part)).reduce(|one, other| Outcome {
@@ -424,7 +434,7 @@ impl PartOutcomes<'_> {
         })
     }
 
-    /// The outcome of a counter. A superseded one delays no request for longer than it is enforced.
+    /// The outcome of a counter. A superseded counter delays no request for longer than it is enforced.
     fn outcome(&self, part: &PlanPart) -> Outcome {
         let outcome = self.outcomes[part.charge as usize];
         match part.until {
@@ -437,7 +447,7 @@ impl PartOutcomes<'_> {
     }
 }
 
-/// Denied for good: waiting does not bring the attribute.
+/// Denied forever: waiting does not add the missing attribute.
 fn missing_key_outcome() -> Outcome {
     Outcome {
         kind: OutcomeKind::Denied,

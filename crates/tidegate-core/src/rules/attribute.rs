@@ -1,4 +1,4 @@
-//! The names of attributes, and how the values of the reserved ones are compared.
+//! The names of attributes, and how values of the reserved attributes are compared.
 
 use std::fmt;
 
@@ -8,24 +8,24 @@ use super::pattern::path_without_query;
 /// The name of an attribute, as a rule writes it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Attribute {
-    /// `method`, compared without regard to case.
+    /// `method`, not case-sensitive.
     Method,
     /// `path`, up to `?` or `#`.
     Path,
-    /// `host`, compared without regard to case.
+    /// `host`, not case-sensitive.
     Host,
     /// `ip`, compared as an address.
     Ip,
-    /// `header.NAME`, in lower case here; NAME is compared without regard to case.
+    /// `header.NAME`, with NAME in lower case. NAME is not case-sensitive.
     Header(Box<str>),
-    /// Any other descriptor key, as it is.
+    /// Any other descriptor key, unchanged.
     Plain(Box<str>),
 }
 
 const HEADER: &str = "header.";
 
 impl Attribute {
-    /// The attribute of this name.
+    /// The attribute with this name.
     pub fn from_name(name: &str) -> Self {
         match name {
             "method" => Self::Method,
@@ -39,7 +39,7 @@ impl Attribute {
         }
     }
 
-    /// Whether a descriptor's entry with this key is this attribute.
+    /// Whether a descriptor entry with this key is this attribute.
     pub fn matches_key(&self, key: &str) -> bool {
         match self {
             Self::Method => key == "method",
@@ -53,12 +53,12 @@ impl Attribute {
         }
     }
 
-    /// What follows `header.` in a descriptor's key, if it is a header's.
+    /// The text after `header.` in a descriptor key, if the key is that of a header.
     pub(super) fn header_name(key: &str) -> Option<&str> {
         key.strip_prefix(HEADER).filter(|header| !header.is_empty())
     }
 
-    /// Whether upper and lower case of its values differ.
+    /// Whether its values are case-sensitive.
     pub fn case(&self) -> CaseSensitivity {
         match self {
             Self::Method | Self::Host => CaseSensitivity::Insensitive,

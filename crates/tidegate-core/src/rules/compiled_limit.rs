@@ -1,20 +1,26 @@
-//! A limit of a rule with its counters.
+//! A compiled limit: a limit of a rule with its counters.
+//!
+//! Most limits have one counter. Two actions need more:
+//!
+//! - `soft` has a hard counter for L plus the margin, and a secondary counter for L that is only observed.
+//! - `elastic` with a pool has a hard counter for `max`, a secondary counter for `min`, which is always granted, and
+//!   the pool. The pool is charged, in a second plan, only if the secondary counter has nothing left. Other requests
+//!   may come between the two plans. At worst a request then borrows from the pool although it did not need to.
+//!
+//! The hard counter has the limit's own identity, so after a change of action no more is admitted than the new hard
+//! limit leaves. A limit with a signal is resized for each request and finds the same state.
 
 use std::mem::discriminant;
 
-use super::{Action, Elastic, ElasticSource, LimitId, Margin, RuleLimit, Signal};
-use crate::migration::{LimitMigration, IdentifiedCounter, SupersededCounter};
-use crate::{Counter, KeyForm, Limit, OnStoreFailure, StorePolicy, Timestamp};
+use super::{Action, Elastic, ElasticSource, Margin, RuleLimit, Signal};
+use crate::migration::{IdentifiedCounter, LimitMigration, SupersededCounter};
+use crate::{Counter, KeyForm, Limit, LimitId, OnStoreFailure, StorePolicy, Timestamp};
 
-/// A limit keeps at most this many superseded counters. A limit that changes more often within its window is enforced in
-/// its newest version and this many earlier ones.
+/// The most superseded counters of a limit. If a limit changes more often within its window, its newest version and
+/// this many earlier ones are enforced.
 const SUPERSEDED_MAX: usize = 8;
 
-/// A limit of a rule with the counters that it takes.
-///
-/// Most limits take one counter. A soft limit takes a hard counter, margin included, and a second one that is only observed. An
-/// elastic limit with a pool takes a hard counter, `max`, and a second one for what is always granted. The hard counter has the
-/// limit's own identity, so that a change of action hands out nothing.
+/// A limit of a rule with its counters.
 #[derive(Clone, Debug)]
 pub struct CompiledLimit {
     pub(super) limit: RuleLimit,
@@ -22,42 +28,42 @@ pub struct CompiledLimit {
     pub(super) spec: Box<str>,
     /// Its name or its position in the rule.
     pub(super) id: LimitId,
-    /// The identity of its counters. It stays when the limit is renamed or moved.
+    /// The identity of its counters. It does not change when the limit is renamed or moved.
     pub(super) counter_id: LimitId,
-    /// What else the identity of its main counter is made of: domain, rule and key.
+    /// The rest of the identity of its main counter: domain, rule and key.
     counter_name: Box<str>,
-    /// How its charges are decided where a fleet shares a store.
+    /// How its charges are decided where nodes share a store.
     pub(super) policy: StorePolicy,
     pub(super) main: CounterVersions,
     pub(super) secondary: Option<CounterVersions>,
-    /// The pool that it borrows from, by its position in the domain.
+    /// The pool that it borrows from, by position in the domain.
     pub(super) pool: Option<usize>,
     /// The signal that resizes it.
     pub(super) signal: Option<Signal>,
 }
 
-/// A counter, and the counters that it superseded which are still enforced.
+/// A counter, and the superseded counters that are still enforced beside it.
 #[derive(Clone, Debug)]
 pub(super) struct CounterVersions {
     pub current: Counter,
     pub superseded: Vec<SupersededCounter>,
 }
 
-/// What the identity of a limit's counters is made of.
+/// The parts of the identity of a limit's counters.
 pub(super) struct CounterIdentity<'a> {
     pub domain: &'a str,
     pub rule: &'a str,
-    /// Its part in the rule, if it is not one of the rule's limits: a candidate.
+    /// Set if the limit is not one of the rule's limits: a candidate, for example.
     pub part: &'a str,
     pub limit: LimitId,
-    /// What the bytes of its keys are.
+    /// The form of its keys.
     pub key_form: KeyForm,
 }
 
-/// What an elastic limit grows by; nothing for other limits.
+/// The pool or signal of an elastic limit. Empty for other limits.
 #[derive(Default)]
 pub(super) struct ResolvedElastic {
-    /// The pool that it borrows from, by its position in the domain.
+    /// The pool that it borrows from, by position in the domain.
     pub pool: Option<usize>,
     /// The signal that resizes it.
     pub signal: Option<Signal>,
@@ -74,8 +80,8 @@ impl CompiledLimit {
         &self.id
     }
 
-    /// The same limit with other parameters, for a key that has its own. If both count in the same way they share a counter,
-    /// so what the key has used stays used.
+    /// The same limit with other parameters, for a key that has its own. If the state format is the same, both share a
+    /// counter, and used units stay used.
     #[must_use]
     pub fn with_override(&self, limit: Limit) -> Self {
         let counter = Counter::with_id(&self.counter_name, &self.counter_id, limit.clone());
@@ -96,7 +102,7 @@ impl CompiledLimit {
         elastic: ResolvedElastic,
     ) -> Self {
         let base = &limit.limit;
-        let (main, second) = match &limit.action {
+        let (main, secondary) = match &limit.action {
             Action::Soft(Margin::Percent(percent)) => {
                 (with_margin(base, *percent), Some(("soft", base.clone())))
             }
@@ -112,10 +118,10 @@ impl CompiledLimit {
             let counter = Counter::with_id(&name(role), &identity.limit, limit);
             CounterVersions::new(counter.with_key_form(identity.key_form))
         };
-        let (main, second) = (versions("", main), second.map(|(role, limit)| versions(role, limit)));
+        let (main, secondary) = (versions("", main), secondary.map(|(role, limit)| versions(role, limit)));
         let id = LimitId::from_limit(&limit.limit, position);
         let spec = limit.limit.to_string().into();
-        // A limit that denies no request does not begin to when the store fails.
+        // A limit that never denies a request must not start to when the store fails.
         let on_store_failure = match policy.on_store_failure {
             OnStoreFailure::Deny if !limit.is_enforced() => OnStoreFailure::Local,
             on_store_failure => on_store_failure,
@@ -123,24 +129,35 @@ impl CompiledLimit {
         let policy = StorePolicy { on_store_failure, ..policy };
         let counter_name = name("").into();
         let ResolvedElastic { pool, signal } = elastic;
-        Self { main, secondary: second, pool, signal, id, counter_id: identity.limit, counter_name, policy, limit, spec }
+        Self {
+            main,
+            secondary,
+            pool,
+            signal,
+            id,
+            counter_id: identity.limit,
+            counter_name,
+            policy,
+            limit,
+            spec,
+        }
     }
 
-    /// Supersedes `old`: counters that count in another way stay enforced for a while.
+    /// Supersedes `old`: counters with another state format stay enforced for a while.
     pub(super) fn supersede(&mut self, old: &Self, now: Timestamp) {
-        // Under a key of other attributes nothing was counted that could be enforced.
+        // With a key of other attributes, the old counts mean something else.
         if self.limit.key.part_names() != old.limit.key.part_names() {
             return;
         }
         self.main.supersede(&old.main, now);
-        // The second counter of a soft limit means something else than that of an elastic one.
+        // The secondary counters of soft and elastic limits have different meanings.
         let is_same_action = discriminant(&self.limit.action) == discriminant(&old.limit.action);
-        if let (Some(second), Some(old), true) = (&mut self.secondary, &old.secondary, is_same_action) {
-            second.supersede(old, now);
+        if let (Some(secondary), Some(old), true) = (&mut self.secondary, &old.secondary, is_same_action) {
+            secondary.supersede(old, now);
         }
     }
 
-    /// L at the current level of its signal; none if it has no signal, or no level was pushed yet.
+    /// L at the current level of its signal. `None` if it has no signal, or no level was pushed yet.
     pub(super) fn resized_by_signal(&self) -> Option<u64> {
         let Action::Elastic(Elastic { min, max, .. }) = self.limit.action else { return None };
         let level = self.signal.as_ref()?.level()?;
@@ -154,23 +171,23 @@ impl CounterVersions {
         Self { current, superseded: Vec::new() }
     }
 
-    /// The current counter, and the superseded ones with the instant until which they are enforced.
+    /// The current counter, and the superseded counters with the instants until which they are enforced.
     pub(super) fn versions(&self) -> impl Iterator<Item = (&Counter, Option<Timestamp>)> {
         let superseded = self.superseded.iter().map(|old| (&old.counter, Some(old.until)));
         std::iter::once((&self.current, None)).chain(superseded)
     }
 
-    /// Supersedes `old`, which stays enforced for a while if it counts in another way.
+    /// Supersedes `old`, which stays enforced for a while if its state format is different.
     pub(super) fn supersede(&mut self, old: &Self, now: Timestamp) {
-        let known = |counter| [IdentifiedCounter { identity: (), counter }];
-        let (before, after) = (known(&old.current), known(&self.current));
-        let change = LimitMigration { old: &before, new: &after, superseded: &old.superseded, now };
-        self.superseded = change.superseded();
+        let identified = |counter| [IdentifiedCounter { identity: (), counter }];
+        let (before, after) = (identified(&old.current), identified(&self.current));
+        let migration = LimitMigration { old: &before, new: &after, superseded: &old.superseded, now };
+        self.superseded = migration.superseded();
         self.superseded.truncate(SUPERSEDED_MAX);
     }
 }
 
-/// The limit with this many percent more, rounded down, but at least one unit more.
+/// The limit plus this many percent, rounded down, but at least one unit more.
 fn with_margin(limit: &Limit, percent: u32) -> Limit {
     let units = limit.rate().limit();
     let more = u128::from(units) * u128::from(percent) / 100;

@@ -1,30 +1,29 @@
-//! A rule, compiled: its limits with their counters.
+//! A compiled rule: its limits with their counters.
 
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::compiled_limit::{CompiledLimit, ResolvedElastic, CounterIdentity};
-use super::name_history;
+use super::compiled_limit::{CompiledLimit, CounterIdentity, ResolvedElastic};
 use super::{
-    Action, Attribute, CaseSensitivity, Descriptor, Elastic, ElasticSource, RuleLimits, Pool, Rule, RuleLimit, RulesetError,
-    Signal, Tiers,
+    Action, Attribute, CaseSensitivity, Descriptor, Elastic, ElasticSource, Pool, Rule, RuleLimit,
+    RuleLimits, RulesetError, Signal, Tiers, name_history,
 };
 use crate::{StorePolicy, Timestamp};
 
-/// What the ruleset holds of a rule besides the rule as it was written.
+/// What a ruleset keeps of a rule besides the rule as written.
 #[derive(Debug)]
 pub(super) struct CompiledRule {
     /// The identity of its counters.
     pub(super) identity: Box<str>,
-    /// The limits of all its tiers, one tier after the other, and its candidate at the end. A limit is known by its
-    /// position here.
+    /// The limits of all tiers, one tier after the other, and the candidate at the end. Other code refers to a limit by
+    /// its position here.
     limits: Vec<CompiledLimit>,
     tiers: CompiledTiers,
     candidate: Option<u32>,
     pub(super) replaces: Vec<u32>,
 }
 
-/// Positions of limits.
+/// The positions of limits in a compiled rule.
 type Positions = Range<u32>;
 
 /// Which limits apply to which descriptor.
@@ -43,7 +42,9 @@ impl CompiledRule {
                 let value = descriptor.value(attribute).map(|value| attribute.comparable_part(value));
                 match attribute.case() {
                     CaseSensitivity::Sensitive => self.tier_positions(value),
-                    CaseSensitivity::Insensitive => self.tier_positions(value.map(str::to_ascii_lowercase).as_deref()),
+                    CaseSensitivity::Insensitive => {
+                        self.tier_positions(value.map(str::to_ascii_lowercase).as_deref())
+                    }
                 }
             }
         }
@@ -59,7 +60,8 @@ impl CompiledRule {
         self.candidate
     }
 
-    /// Supersedes the limits of the rule that had the same identity before.
+    /// Supersedes the limits of the rule that had the same identity before. If a rule has no tiers any more, it
+    /// supersedes only the limits of the default tier.
     pub(super) fn supersede(&mut self, old: &Self, now: Timestamp) {
         let tiers: Vec<(Positions, &[CompiledLimit])> = match &self.tiers {
             CompiledTiers::Same(positions) => vec![(positions.clone(), old.tier_limits(None))],
@@ -78,7 +80,7 @@ impl CompiledRule {
         }
     }
 
-    /// The limits of a plan; those of everyone else if there is no such plan.
+    /// The limits of a plan, or those of the default tier if there is no such plan.
     fn tier_limits(&self, plan: Option<&str>) -> &[CompiledLimit] {
         &self.limits[as_indices(self.tier_positions(plan))]
     }
@@ -97,7 +99,7 @@ fn as_indices(positions: Positions) -> Range<usize> {
     positions.start as usize..positions.end as usize
 }
 
-/// What compiling a rule takes.
+/// The inputs for compiling a rule.
 pub(super) struct RuleCompiler<'a> {
     pub domain: &'a str,
     pub pools: &'a [Pool],
@@ -106,7 +108,7 @@ pub(super) struct RuleCompiler<'a> {
 }
 
 impl RuleCompiler<'_> {
-    /// Compiles a rule with this identity, with regard to the rule that had it before.
+    /// Compiles a rule with this identity. `old` is the rule that had the identity before.
     pub(super) fn compile_rule(
         &mut self,
         rule: &Rule,
@@ -118,17 +120,18 @@ impl RuleCompiler<'_> {
             RuleLimits::Same(same) => {
                 CompiledTiers::Same(self.compile_tier(rule, &identity, same, old, None, &mut limits)?)
             }
-            RuleLimits::Tiers(Tiers { attribute: by, plans, default }) => CompiledTiers::By {
-                attribute: by.clone(),
+            RuleLimits::Tiers(Tiers { attribute, plans, default }) => CompiledTiers::By {
+                attribute: attribute.clone(),
                 plans: plans
                     .iter()
                     .map(|(plan, tier)| {
-                        // Written as its attribute is compared.
-                        let plan: Box<str> = match by.case() {
+                        // In the same case in which values of its attribute are compared.
+                        let plan: Box<str> = match attribute.case() {
                             CaseSensitivity::Sensitive => plan.clone(),
                             CaseSensitivity::Insensitive => plan.to_ascii_lowercase().into(),
                         };
-                        let positions = self.compile_tier(rule, &identity, tier, old, Some(&plan), &mut limits)?;
+                        let positions =
+                            self.compile_tier(rule, &identity, tier, old, Some(&plan), &mut limits)?;
                         Ok((plan, positions))
                     })
                     .collect::<Result<_, RulesetError>>()?,
@@ -147,15 +150,15 @@ impl RuleCompiler<'_> {
             candidate = Some(next_position(&limits));
             limits.push(self.compile_limit(rule, identity, 0, limit)?);
         }
-        let number =
+        let index =
             |name: &str| self.names.get(name).copied().ok_or_else(|| RulesetError::UnknownName(name.into()));
         let mut replaces: Vec<u32> =
-            rule.replaces.iter().map(|name| number(name)).collect::<Result<_, _>>()?;
+            rule.replaces.iter().map(|name| index(name)).collect::<Result<_, _>>()?;
         replaces.sort_unstable();
         Ok(CompiledRule { identity, limits, tiers, candidate, replaces })
     }
 
-    /// Compiles the limits of a tier and says where they are.
+    /// Compiles the limits of a tier and returns their positions.
     fn compile_tier(
         &mut self,
         rule: &Rule,
@@ -166,12 +169,20 @@ impl RuleCompiler<'_> {
         limits: &mut Vec<CompiledLimit>,
     ) -> Result<Positions, RulesetError> {
         let old = old.map(|old| old.tier_limits(plan)).unwrap_or_default();
-        let named: Vec<_> = tier.iter().enumerate().map(|(position, limit)| limit.name_history(position)).collect();
-        let held = old.iter().map(|old| (old.id.clone(), old.counter_id.clone())).collect();
+        let names: Vec<_> =
+            tier.iter().enumerate().map(|(position, limit)| limit.name_history(position)).collect();
+        let identities = old.iter().map(|old| (old.id.clone(), old.counter_id.clone())).collect();
         let start = next_position(limits);
-        for ((position, limit), id) in tier.iter().enumerate().zip(name_history::assign_identities(&named, &held)) {
-            let keys = limit.key.key_form(rule.entries.as_ref());
-            let identity = CounterIdentity { domain: self.domain, rule: rule_identity, part: "", limit: id, key_form: keys };
+        for ((position, limit), id) in
+            tier.iter().enumerate().zip(name_history::assign_identities(&names, &identities))
+        {
+            let identity = CounterIdentity {
+                domain: self.domain,
+                rule: rule_identity,
+                part: "",
+                limit: id,
+                key_form: limit.key.key_form(rule.entries.as_ref()),
+            };
             limits.push(self.compile_limit(rule, identity, position, limit)?);
         }
         Ok(start..next_position(limits))
@@ -187,8 +198,8 @@ impl RuleCompiler<'_> {
         let mut elastic = ResolvedElastic::default();
         match &limit.action {
             Action::Elastic(Elastic { source: ElasticSource::Pool(name), .. }) => {
-                let found = self.pools.iter().position(|pool| pool.name == *name);
-                elastic.pool = Some(found.ok_or_else(|| RulesetError::UnknownName(name.clone()))?);
+                let position = self.pools.iter().position(|pool| pool.name == *name);
+                elastic.pool = Some(position.ok_or_else(|| RulesetError::UnknownName(name.clone()))?);
             }
             Action::Elastic(Elastic { source: ElasticSource::Signal(name), .. }) => {
                 elastic.signal = Some((self.signal)(name));
@@ -204,7 +215,7 @@ impl RuleCompiler<'_> {
     }
 }
 
-/// A rule has fewer limits than 2^32: files and memory bound them.
+/// The next position. A rule has fewer than 2^32 limits: the sizes of files and memory bound them.
 fn next_position(limits: &[CompiledLimit]) -> u32 {
     u32::try_from(limits.len()).unwrap_or(u32::MAX)
 }

@@ -1,20 +1,20 @@
-//! Rules that belong together.
+//! A domain: rules that belong together.
 
 use super::Rule;
 use crate::Limit;
 
-/// The rules of a domain, in their order.
+/// The rules of a domain, in order.
 #[derive(Clone, Debug)]
 pub struct Domain {
-    /// What requests call it.
+    /// The name that requests use.
     pub name: Box<str>,
     /// Whether all rules that match apply.
     pub apply: Apply,
-    /// What elastic limits share.
+    /// Limits that elastic limits share.
     pub pools: Vec<Pool>,
     /// The rules.
     pub rules: Vec<Rule>,
-    /// How the rules of a descriptor are found.
+    /// How the rules for a descriptor are found.
     pub lookup: Lookup,
 }
 
@@ -28,22 +28,23 @@ pub enum Apply {
     First,
 }
 
-/// How the rules of a descriptor are found.
+/// How the rules for a descriptor are found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Lookup {
     /// By their conditions.
     #[default]
     Conditions,
-    /// As envoyproxy/ratelimit does, level by level: by a rule's [`entries`](super::Rule::entries) alone, an exact
-    /// value before the first wildcard before a bare key, without coming back from a level once entered.
+    /// Level by level, as envoyproxy/ratelimit does: only by a rule's [`entries`](super::Rule::entries). An exact value
+    /// comes before the first wildcard, and a wildcard before a key without value. The search never goes back to an
+    /// earlier level.
     DescriptorTree,
 }
 
 /// A limit that elastic limits share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pool {
-    /// What elastic limits call it.
+    /// The name that elastic limits use.
     pub name: Box<str>,
-    /// What it holds.
+    /// The limit of the pool.
     pub limit: Limit,
 }

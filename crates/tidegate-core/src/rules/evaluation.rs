@@ -1,67 +1,68 @@
-//! One decision, step by step: which plans the store is asked about, and what its replies mean.
+//! The steps of one decision: which plans to send to the store, and what the replies mean.
 //!
 //! ```text
-//! loop { plan = next(); outcomes = the store's reply; if take(outcomes) says Decided { break } }
-//! answer(), then each candidate
+//! loop { plan = next_call(); outcomes = the store's reply; if apply_outcomes(outcomes) is Decided { break } }
+//! write_answer(), then each candidate
 //! ```
 //!
-//! Most requests ask once. A request asks again if a limit has nothing left and borrows from a pool, and asks twice if attempts
-//! are counted beside such a limit: first only to learn which limits borrow.
+//! Most requests ask the store once. A request asks again if a limit has nothing left and borrows from a pool. If
+//! another limit counts denied attempts, it first peeks to find out which limits borrow.
 //!
-//! It is pure, so it serves a store that answers at once as well as one that answers later: the caller asks.
+//! The evaluation is pure: the caller asks the store. So it works for a store that answers immediately and for one that
+//! answers later.
 
 use std::ops::Deref;
 
 use super::{Answer, MatchedLimits, PlanParts, Request, Ruleset};
 use crate::{Op, Outcome, Plan, PlanFull, Timestamp};
 
-/// One decision on its way.
+/// One decision in progress.
 #[derive(Clone, Debug)]
 pub struct Evaluation {
     matched: MatchedLimits,
-    /// What the charges of the last plan are to the limits.
+    /// Which limits the charges of the last plan belong to.
     parts: PlanParts,
     op: Op,
     now: Timestamp,
-    /// Whether it is known which limits borrow.
+    /// Whether a peek has shown which limits borrow.
     has_peeked: bool,
 }
 
-/// What to ask the store next about a plan.
+/// The next call to the store.
 #[derive(Clone, Copy, Debug)]
 pub struct NextCall {
-    /// What to do with the plan.
+    /// The operation.
     pub op: Op,
-    /// What the reply is for.
+    /// What the reply is used for.
     pub phase: EvaluationPhase,
 }
 
-/// What a reply is for.
+/// What a reply is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EvaluationPhase {
-    /// The answer is made from it.
+    /// To make the answer.
     Decide,
-    /// It says which limits borrow; then the store is asked again.
+    /// To find out which limits borrow. Another call follows.
     FindBorrowing,
 }
 
 /// What a reply means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// Ask the store again, about another plan.
+    /// Ask the store again, with another plan.
     AskAgain,
     /// The outcomes make the answer.
     Decided,
 }
 
 impl Evaluation {
-    /// A decision about a request that falls under no limits yet, at `now`.
+    /// A decision at `now`. It has no limits until [`match_request`](Self::match_request) is called.
     #[inline]
     pub fn new(op: Op, now: Timestamp) -> Self {
         Self { matched: MatchedLimits::new(), parts: PlanParts::default(), op, now, has_peeked: false }
     }
 
-    /// Finds the limits that a request falls under by these rules. Once, for each evaluation.
+    /// Finds the limits that a request falls under. Call it once for each evaluation.
     pub fn match_request(&mut self, rules: &Ruleset, request: &Request<'_>) {
         self.matched.match_request(rules, request);
     }
@@ -78,34 +79,43 @@ impl Evaluation {
         self.now
     }
 
-    /// Sets the instant of the decision, if that is known only after matching.
+    /// Sets the instant of the decision, if it is known only after matching.
     #[inline]
     pub fn set_now(&mut self, now: Timestamp) {
         self.now = now;
     }
 
-    /// Starts again, at another instant or with another operation.
+    /// Starts over, at another instant or with another operation.
     pub fn restart(&mut self, op: Op, now: Timestamp) {
         (self.op, self.now, self.has_peeked) = (op, now, false);
         self.matched.clear_borrowing();
     }
 
-    /// What to ask the store next, about the plan that is written to `plan`, which is empty.
+    /// Writes the next plan to `plan`, which must be empty, and returns the operation to ask the store for.
     #[inline]
-    pub fn next_call<'a>(&'a mut self, rules: &'a Ruleset, plan: &mut Plan<'a>) -> Result<NextCall, PlanFull> {
-        let Self { matched, parts, op, now, has_peeked: is_peeked } = self;
+    pub fn next_call<'a>(
+        &'a mut self,
+        rules: &'a Ruleset,
+        plan: &mut Plan<'a>,
+    ) -> Result<NextCall, PlanFull> {
+        let Self { matched, parts, op, now, has_peeked } = self;
         let matched = &*matched;
         matched.plan_into(plan, parts, rules, *now)?;
         let is_charged = op.charges() && !matched.is_denied_uncounted(plan);
-        Ok(match is_charged && !*is_peeked && matched.needs_peek(rules, plan) {
+        Ok(match is_charged && !*has_peeked && matched.needs_peek(rules, plan) {
             true => NextCall { op: Op::Peek, phase: EvaluationPhase::FindBorrowing },
             false => NextCall { op: if is_charged { *op } else { Op::Peek }, phase: EvaluationPhase::Decide },
         })
     }
 
-    /// Takes the outcomes of the plan that was asked about.
+    /// Applies the outcomes of the last plan.
     #[inline]
-    pub fn apply_outcomes(&mut self, rules: &Ruleset, purpose: EvaluationPhase, outcomes: &[Outcome]) -> Progress {
+    pub fn apply_outcomes(
+        &mut self,
+        rules: &Ruleset,
+        phase: EvaluationPhase,
+        outcomes: &[Outcome],
+    ) -> Progress {
         if self.matched.has_pool {
             let borrowing = self.parts.borrowing_limits(rules, &self.matched, outcomes, self.now);
             if !borrowing.is_empty() {
@@ -114,7 +124,7 @@ impl Evaluation {
                 return Progress::AskAgain;
             }
         }
-        match purpose {
+        match phase {
             EvaluationPhase::Decide => Progress::Decided,
             EvaluationPhase::FindBorrowing => {
                 self.has_peeked = true;
@@ -123,7 +133,7 @@ impl Evaluation {
         }
     }
 
-    /// Makes the answer, from the last outcomes.
+    /// Writes the answer, from the last outcomes.
     #[inline]
     pub fn write_answer<R>(&self, answer: &mut Answer<R>, outcomes: &[Outcome])
     where
@@ -132,14 +142,14 @@ impl Evaluation {
         answer.decide(&self.matched, &self.parts, outcomes, self.now);
     }
 
-    /// How many limits are only tried out.
+    /// The number of candidate limits, which are only tried out.
     #[inline]
     pub fn candidate_count(&self) -> usize {
         self.matched.candidates().len()
     }
 
-    /// What to ask about a limit that is only tried out; none if its key cannot be made. It is charged where it admits the
-    /// request, unless a limit of another rule denies that. A lease that it would hold is not handed out.
+    /// The call for a candidate limit. `None` if the descriptor lacks a part of its key. The candidate is charged if it
+    /// admits the request, unless a limit of another rule denies the request. It never hands out a lease.
     pub fn candidate_call<'a, R>(
         &'a self,
         rules: &'a Ruleset,
@@ -157,7 +167,7 @@ impl Evaluation {
         self.matched.candidate_plan(rules, candidate).map(|plan| (op, plan))
     }
 
-    /// Adds what a candidate says to the answer.
+    /// Adds the outcome of a candidate to the answer.
     pub fn add_candidate<R>(&self, answer: &mut Answer<R>, index: usize, outcome: Option<Outcome>)
     where
         R: Deref<Target = Ruleset>,

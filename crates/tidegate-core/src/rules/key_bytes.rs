@@ -1,4 +1,4 @@
-//! From a descriptor to the bytes of a key.
+//! Encodes the key of a descriptor as bytes.
 
 use std::borrow::Cow;
 use std::hash::Hasher;
@@ -9,33 +9,37 @@ use siphasher::sip128::{Hasher128, SipHasher13};
 use smallvec::SmallVec;
 
 use super::pattern::network_address;
-use super::{Attribute, CaseSensitivity, Descriptor, KeySpec, KeyPart, path_segment};
-use crate::key_values::{TAG_ABSENT, TAG_ADDRESS, TAG_DIGEST, TAG_TEXT};
+use super::{Attribute, CaseSensitivity, Descriptor, KeyPart, KeySpec, path_segment};
+use crate::key::values::{TAG_ABSENT, TAG_ADDRESS, TAG_DIGEST, TAG_TEXT};
 
-/// A part that is longer stands in the key as a digest of itself.
+/// A longer part is replaced by its digest.
 pub const KEY_PART_BYTES_MAX: usize = 1024;
 
 /// The keys of a request, one after the other.
 pub(super) type KeyBuffer = SmallVec<[u8; 192]>;
 
-/// Whether a descriptor had all that a key is made of.
+/// Whether a descriptor has all parts of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KeyCompleteness {
     Complete,
     Incomplete,
 }
 
-/// Writes the key of a descriptor at the end of `buffer`. What is missing is written as missing. Values that are equal to
-/// conditions are equal here: a client must not come by another key by writing `POST` as `post`, or a path with another
-/// query.
-pub(super) fn write_key(key: &KeySpec, descriptor: &Descriptor<'_>, buffer: &mut KeyBuffer) -> (Range<usize>, KeyCompleteness) {
+/// Appends the key of a descriptor to `buffer`. A missing part is written as missing. Values that are equal in
+/// conditions are equal here, so that a client gets no fresh counter by writing `POST` as `post`, or by changing the
+/// query of a path.
+pub(super) fn write_key(
+    key: &KeySpec,
+    descriptor: &Descriptor<'_>,
+    buffer: &mut KeyBuffer,
+) -> (Range<usize>, KeyCompleteness) {
     let start = buffer.len();
-    let mut found = KeyCompleteness::Complete;
+    let mut completeness = KeyCompleteness::Complete;
     for part in key.parts() {
         match (part, value(part, descriptor)) {
             (_, None) => {
                 buffer.push(TAG_ABSENT);
-                found = KeyCompleteness::Incomplete;
+                completeness = KeyCompleteness::Incomplete;
             }
             (KeyPart::Ip { ipv6_prefix_bits }, Some(text)) => match address(text) {
                 Some(address) => write_address(client_network(address, *ipv6_prefix_bits), buffer),
@@ -45,28 +49,28 @@ pub(super) fn write_key(key: &KeySpec, descriptor: &Descriptor<'_>, buffer: &mut
             (_, Some(text)) => write_text(text, CaseSensitivity::Sensitive, buffer),
         }
     }
-    (start..buffer.len(), found)
+    (start..buffer.len(), completeness)
 }
 
-/// Writes text as it is at the end of `buffer`, in such a way that texts one after the other are told apart.
+/// Appends text unchanged, with its length, so that consecutive texts cannot run into each other.
 pub(super) fn write_verbatim(text: &str, buffer: &mut KeyBuffer) {
     write_text(text, CaseSensitivity::Sensitive, buffer);
 }
 
-/// A value as people read it, in quotes where it could be taken for more than one, or cannot be seen.
+/// A value for people. It is quoted if it is empty or contains spaces, `=`, `"` or control characters.
 pub fn value_text(value: &str) -> Cow<'_, str> {
-    let is_odd = |c: char| c.is_control() || c.is_whitespace() || c == '=' || c == '"';
-    if value.is_empty() || value.contains(is_odd) { format!("{value:?}").into() } else { value.into() }
+    let needs_quotes = |c: char| c.is_control() || c.is_whitespace() || c == '=' || c == '"';
+    if value.is_empty() || value.contains(needs_quotes) { format!("{value:?}").into() } else { value.into() }
 }
 
-/// A key as people read it: `user=42 ip=192.0.2.1`.
+/// A key for people: `user=42 ip=192.0.2.1`.
 pub fn key_text(key: &KeySpec, descriptor: &Descriptor<'_>) -> String {
     let part = |part: &KeyPart| match (part, value(part, descriptor)) {
         (_, None) => format!("{part} missing"),
         (KeyPart::Ip { ipv6_prefix_bits }, Some(text)) => match address(text) {
-            Some(IpAddr::V6(_)) if *ipv6_prefix_bits < 128 => {
-                let grouped = address(text).map(|address| client_network(address, *ipv6_prefix_bits));
-                grouped.map_or_else(String::new, |first| format!("{part}={first}/{ipv6_prefix_bits}"))
+            Some(address @ IpAddr::V6(_)) if *ipv6_prefix_bits < 128 => {
+                let network = client_network(address, *ipv6_prefix_bits);
+                format!("{part}={network}/{ipv6_prefix_bits}")
             }
             Some(address) => format!("{part}={address}"),
             None => format!("{part}={}", value_text(text)),
@@ -79,30 +83,25 @@ pub fn key_text(key: &KeySpec, descriptor: &Descriptor<'_>) -> String {
     key.parts().iter().map(part).collect::<Vec<_>>().join(" ")
 }
 
-impl<'a> Descriptor<'a> {
-    /// The value of an attribute; of a name that stands twice, the first.
-    pub fn value(&self, attribute: &Attribute) -> Option<&'a str> {
-        self.entries.iter().find(|entry| attribute.matches_key(entry.key)).map(|entry| entry.value)
-    }
-}
-
 fn value<'a>(part: &KeyPart, descriptor: &Descriptor<'a>) -> Option<&'a str> {
     match part {
-        KeyPart::Attribute(attribute) => descriptor.value(attribute).map(|value| attribute.comparable_part(value)),
-        KeyPart::Ip { .. } => descriptor.value(&Attribute::Ip),
-        KeyPart::PathSegment { index: place, .. } => {
-            descriptor.value(&Attribute::Path).and_then(|path| path_segment(path, *place))
+        KeyPart::Attribute(attribute) => {
+            descriptor.value(attribute).map(|value| attribute.comparable_part(value))
         }
-        KeyPart::Entry(place) => descriptor.entries.get(*place).map(|entry| entry.value),
+        KeyPart::Ip { .. } => descriptor.value(&Attribute::Ip),
+        KeyPart::PathSegment { index, .. } => {
+            descriptor.value(&Attribute::Path).and_then(|path| path_segment(path, *index))
+        }
+        KeyPart::Entry(index) => descriptor.entries.get(*index).map(|entry| entry.value),
     }
 }
 
-/// An address; IPv4-mapped IPv6 is IPv4.
+/// Parses an address. IPv4-mapped IPv6 becomes IPv4.
 fn address(text: &str) -> Option<IpAddr> {
     text.parse::<IpAddr>().ok().map(|address| address.to_canonical())
 }
 
-/// The first address of those that count as one client.
+/// The first address of the network that counts as one client.
 fn client_network(address: IpAddr, ipv6_prefix_bits: u8) -> IpAddr {
     if address.is_ipv4() { address } else { network_address(address, ipv6_prefix_bits) }
 }
@@ -131,8 +130,8 @@ fn write_text(text: &str, case: CaseSensitivity, buffer: &mut KeyBuffer) {
     write_bytes(TAG_DIGEST, &hasher.finish128().as_bytes(), buffer);
 }
 
-fn write_bytes(kind: u8, bytes: &[u8], buffer: &mut KeyBuffer) {
-    buffer.push(kind);
+fn write_bytes(tag: u8, bytes: &[u8], buffer: &mut KeyBuffer) {
+    buffer.push(tag);
     buffer.extend_from_slice(&(bytes.len() as u64).to_le_bytes()[..2]);
     buffer.extend_from_slice(bytes);
 }
@@ -169,7 +168,7 @@ mod tests {
             };
             assert_eq!(digest.len(), 16);
             assert_eq!(last, KeyValue::Address(address.parse().unwrap()));
-            // Whatever is cut off, nothing is made up.
+            // A truncated key never yields more values.
             for length in 0..buffer.len() {
                 assert!(key_values(&buffer[..length]).count() < values.len());
             }

@@ -1,7 +1,7 @@
 //! The limits that a request falls under: those of all rules that apply to it, each with a key and a cost.
 //!
-//! Nothing here borrows from the rules: a limit is referred to by its position in them. So a request whose store answers
-//! later can wait without keeping a borrow of the rules, and finds its limits again in the same [`Ruleset`].
+//! Nothing here borrows from the rules: a limit is referred to by its position in them. So a request can wait for the
+//! store without borrowing the rules, and then finds its limits again in the same [`Ruleset`].
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,10 +9,11 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::compiled_limit::CompiledLimit;
-use super::key_bytes::{self, KeyCompleteness, KeyBuffer};
+use super::key_bytes::{self, KeyBuffer, KeyCompleteness};
 use super::request_limit::RequestLimitRule;
 use super::{
-    Action, CostSource, Descriptor, CompiledDomain, RuleMatches, OnMissingKey, Request, Rule, RuleLimit, Ruleset, TimeUnit,
+    Action, CompiledDomain, CostSource, Descriptor, OnMissingKey, Request, Rule, RuleLimit, RuleMatches,
+    Ruleset, TimeUnit,
 };
 use crate::{Counter, Outcome, Role};
 
@@ -24,7 +25,7 @@ pub struct MatchedLimits {
     pub(super) limits: SmallVec<[MatchedLimit; 4]>,
     pub(super) candidates: Vec<MatchedLimit>,
     pub(super) keys: KeyBuffer,
-    /// Counters of limits that have another L for this request than the written one.
+    /// Counters of limits whose L for this request is not the written one.
     pub(super) resized: Vec<Counter>,
     may_wait: bool,
     /// Whether a limit has a pool to borrow from.
@@ -33,39 +34,39 @@ pub struct MatchedLimits {
     pub(super) has_missing_key: bool,
 }
 
-/// One limit that a request falls under. Small, because a request has room for a few of them without an allocation.
+/// One limit that a request falls under. It is small, so that a request has room for a few of them without allocating.
 #[derive(Clone, Debug)]
 pub struct MatchedLimit {
     /// Which limit.
     pub limit: LimitRef,
-    /// Which descriptor of the request falls under it, from 0.
+    /// The index of the descriptor that falls under it, from 0.
     pub descriptor: u32,
-    /// The units.
+    /// The units to charge.
     pub cost: u64,
     pub(super) key: MatchedKey,
-    /// L, if it is not the written one.
+    /// The current L, if it is not the written one.
     pub(super) resized: Option<ResizedLimit>,
-    /// The outcome of the part that is always granted, if the request borrows from the pool.
+    /// If the request borrows from the pool: the outcome of the part that is always granted.
     ///
-    /// Boxed, because few requests borrow, and all matched limits are moved.
+    /// Boxed, because few requests borrow and all matched limits are moved.
     pub(super) granted_outcome: Option<Box<Outcome>>,
 }
 
-/// Refers to a limit.
+/// A reference to a limit.
 #[derive(Clone, Debug)]
 pub enum LimitRef {
     /// A limit of a rule, by its position.
     Rule(LimitPosition),
-    /// The request's own limit.
+    /// The limit that the request has itself.
     Request(TimeUnit),
-    /// A limit that takes the place of a rule's limit for this request. Boxed, because few limits do.
+    /// A limit that replaces a rule's limit for this request. Boxed, because it is rare.
     Override(Box<LimitOverride>),
 }
 
-/// A limit that takes the place of a rule's limit.
+/// A limit that replaces a rule's limit.
 #[derive(Clone, Debug)]
 pub struct LimitOverride {
-    /// Which limit it takes the place of.
+    /// The limit that it replaces.
     pub position: LimitPosition,
     /// The limit.
     pub limit: Arc<CompiledLimit>,
@@ -84,16 +85,16 @@ pub struct LimitPosition {
 pub(super) struct ResizedLimit {
     /// L.
     pub units: u64,
-    /// The position of its counter among those that are resized.
+    /// The index of the resized counter.
     pub index: u32,
 }
 
-/// Which of a limit's keys.
+/// The key to charge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum MatchedKey {
     /// These bytes of the key buffer.
     At(Range<u32>),
-    /// The descriptor lacks a part of the key, and is denied for it.
+    /// The descriptor lacks a part of the key and is denied for that.
     Missing,
 }
 
@@ -107,14 +108,14 @@ pub struct ResolvedLimit<'a> {
 }
 
 impl Ruleset {
-    /// The limits that a request falls under. A domain without rules has no limits but requests' own.
+    /// The limits that a request falls under. In a domain without rules, only the request's own limits.
     pub fn matched_limits(&self, request: &Request<'_>) -> MatchedLimits {
         let mut matched = MatchedLimits::new();
         matched.match_request(self, request);
         matched
     }
 
-    /// The limit that is referred to. The reference must come from this ruleset.
+    /// Resolves a reference, which must come from this ruleset.
     #[inline]
     pub fn resolve<'a>(&'a self, limit: &'a LimitRef) -> ResolvedLimit<'a> {
         match limit {
@@ -129,9 +130,12 @@ impl Ruleset {
                 let RequestLimitRule { rule, limit } = RequestLimitRule::for_unit(*unit);
                 ResolvedLimit { rule, limit }
             }
-            LimitRef::Override(owned) => {
-                let LimitOverride { position, limit } = &**owned;
-                ResolvedLimit { rule: &self.domain_at(position.domain).rules()[position.rule as usize], limit }
+            LimitRef::Override(replacement) => {
+                let LimitOverride { position, limit } = &**replacement;
+                ResolvedLimit {
+                    rule: &self.domain_at(position.domain).rules()[position.rule as usize],
+                    limit,
+                }
             }
         }
     }
@@ -159,9 +163,9 @@ impl MatchedLimits {
         if let Some(domain) = self.domain {
             self.match_rules(rules, domain, request);
         }
-        for (number, descriptor) in (0..).zip(request.descriptors) {
+        for (index, descriptor) in (0..).zip(request.descriptors) {
             if let Some(limit) = descriptor.limit {
-                self.match_request_limit(request.domain, number, descriptor, limit);
+                self.match_request_limit(request.domain, index, descriptor, limit);
             }
         }
     }
@@ -172,17 +176,17 @@ impl MatchedLimits {
         &self.limits
     }
 
-    /// The limits that are only tried out.
+    /// The candidate limits, which are only tried out.
     pub fn candidates(&self) -> &[MatchedLimit] {
         &self.candidates
     }
 
-    /// Puts another limit in place of one of a rule, for this request.
+    /// Replaces a limit of a rule by another, for this request.
     pub fn override_limit(&mut self, index: usize, limit: Arc<CompiledLimit>) {
         let Some(matched) = self.limits.get_mut(index) else { return };
         let position = match &matched.limit {
             LimitRef::Rule(position) => *position,
-            LimitRef::Override(owned) => owned.position,
+            LimitRef::Override(replacement) => replacement.position,
             LimitRef::Request(_) => return,
         };
         self.has_pool |= limit.pool.is_some();
@@ -196,7 +200,7 @@ impl MatchedLimits {
         self.may_wait
     }
 
-    /// Lets limits borrow from their pools, after which the store is to be asked again.
+    /// Lets limits borrow from their pools. The store must then be asked again.
     pub(super) fn borrow_from_pools(&mut self, borrowing: &[(u32, Outcome)]) {
         for (index, granted) in borrowing {
             self.limits[*index as usize].granted_outcome = Some(Box::new(*granted));
@@ -221,25 +225,25 @@ impl MatchedLimits {
         ResizedLimit { units, index }
     }
 
-    /// Adds the limits of all rules that apply to the descriptors which have no limit of their own.
+    /// Adds the limits of all rules that apply. A descriptor with its own limit falls under no rule.
     fn match_rules(&mut self, rules: &Ruleset, position: u32, request: &Request<'_>) {
         let domain = rules.domain_at(position);
-        let mut applying: SmallVec<[(u32, u32); 8]> = SmallVec::new();
+        let mut matching: SmallVec<[(u32, u32); 8]> = SmallVec::new();
         let mut matches = RuleMatches::new();
-        for (number, descriptor) in (0..).zip(request.descriptors) {
+        for (index, descriptor) in (0..).zip(request.descriptors) {
             if descriptor.limit.is_none() {
                 domain.matching_rules(descriptor, &mut matches);
-                applying.extend(matches.drain().map(|rule| (number, rule)));
+                matching.extend(matches.drain().map(|rule| (index, rule)));
             }
         }
         let replaces = |other: u32, rule: u32| domain.compiled(other).replaces.binary_search(&rule).is_ok();
-        for (number, rule) in &applying {
-            if !applying.iter().any(|(_, other)| replaces(*other, *rule)) {
-                let descriptor = &request.descriptors[*number as usize];
+        for (index, rule) in &matching {
+            if !matching.iter().any(|(_, other)| replaces(*other, *rule)) {
+                let descriptor = &request.descriptors[*index as usize];
                 self.match_rule(
                     domain,
                     LimitPosition { domain: position, rule: *rule, limit: 0 },
-                    *number,
+                    *index,
                     descriptor,
                 );
             }
@@ -250,14 +254,14 @@ impl MatchedLimits {
         &mut self,
         domain: &CompiledDomain,
         rule: LimitPosition,
-        number: u32,
+        descriptor_index: u32,
         descriptor: &Descriptor<'_>,
     ) {
         let compiled = domain.compiled(rule.rule);
         for position in compiled.positions_for(descriptor) {
             let at = LimitPosition { limit: position, ..rule };
             let limit = compiled.limit(position);
-            if let Some(matched) = self.match_limit(limit, at, number, descriptor) {
+            if let Some(matched) = self.match_limit(limit, at, descriptor_index, descriptor) {
                 let is_delay = matches!(limit.limit.action, Action::Delay { .. });
                 self.may_wait |= is_delay && matched.cost > 0 && matched.has_key();
                 self.has_pool |= limit.pool.is_some();
@@ -267,30 +271,33 @@ impl MatchedLimits {
         }
         if let Some(position) = compiled.candidate() {
             let at = LimitPosition { limit: position, ..rule };
-            let candidate = self.match_limit(compiled.limit(position), at, number, descriptor);
+            let candidate = self.match_limit(compiled.limit(position), at, descriptor_index, descriptor);
             self.candidates.extend(candidate);
         }
     }
 
-    /// A limit, for a descriptor; none if it does not apply because the descriptor lacks a part of its key.
+    /// Matches a limit with a descriptor. `None` if the limit does not apply because the descriptor lacks a part of the
+    /// key.
     #[inline]
     fn match_limit(
         &mut self,
         limit: &CompiledLimit,
         position: LimitPosition,
-        descriptor_number: u32,
+        descriptor_index: u32,
         descriptor: &Descriptor<'_>,
     ) -> Option<MatchedLimit> {
-        let (range, found) = key_bytes::write_key(&limit.limit.key, descriptor, &mut self.keys);
-        let key = match (found, limit.limit.missing) {
-            (KeyCompleteness::Complete, _) | (KeyCompleteness::Incomplete, OnMissingKey::Shared) => MatchedKey::at(range),
+        let (range, completeness) = key_bytes::write_key(&limit.limit.key, descriptor, &mut self.keys);
+        let key = match (completeness, limit.limit.missing) {
+            (KeyCompleteness::Complete, _) | (KeyCompleteness::Incomplete, OnMissingKey::Shared) => {
+                MatchedKey::at(range)
+            }
             (KeyCompleteness::Incomplete, OnMissingKey::Deny) => MatchedKey::Missing,
             (KeyCompleteness::Incomplete, OnMissingKey::Skip) => return None,
         };
         let resized = limit.resized_by_signal().map(|units| self.resize(limit, units));
         Some(MatchedLimit {
             limit: LimitRef::Rule(position),
-            descriptor: descriptor_number,
+            descriptor: descriptor_index,
             cost: cost(&limit.limit, descriptor),
             key,
             resized,
@@ -324,7 +331,7 @@ impl ResolvedLimit<'_> {
     }
 }
 
-/// A position. No request comes near the end of u32: listeners bound what they accept.
+/// A position as `u32`. Listeners bound what they accept, so no request comes near the end of the range.
 #[inline]
 fn as_u32(position: usize) -> u32 {
     u32::try_from(position).unwrap_or(u32::MAX)
@@ -332,7 +339,7 @@ fn as_u32(position: usize) -> u32 {
 
 fn cost(limit: &RuleLimit, descriptor: &Descriptor<'_>) -> u64 {
     match (&limit.cost, descriptor.cost) {
-        // A request of cost zero asks without charging.
+        // A request with cost zero is never charged.
         (_, 0) => 0,
         (CostSource::Request, cost) => cost,
         (CostSource::Fixed(cost), _) => *cost,
@@ -342,7 +349,7 @@ fn cost(limit: &RuleLimit, descriptor: &Descriptor<'_>) -> u64 {
     }
 }
 
-/// A whole number. A number that is too large is the largest one, so that it never costs less.
+/// Reads a whole number. A number that is too large becomes the largest one, so that it never costs less.
 fn parse_whole_number(text: &str) -> Option<u64> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| text.parse().unwrap_or(u64::MAX))

@@ -1,15 +1,21 @@
-//! Rules: what to limit, for whom and how hard.
+//! Rules: which requests to limit, by which key, and how.
 //!
 //! ```text
-//! Domain of Rules  ->  Ruleset, compiled once             domain.rs, rule.rs, pattern/  ->  ruleset.rs, compiled_rule.rs, compiled_limit.rs
-//! Request          ->  the rules that apply               request.rs  ->  matching/, levels.rs
-//!                  ->  the limits it falls under          matched.rs, key_bytes.rs, request_limit.rs
-//!                  ->  the plan that charges them         plan_draft.rs
-//! Outcomes         ->  the answer                         answer.rs; evaluation.rs has the steps of one decision
+//! Domain of Rules  ->  Ruleset, compiled once       domain.rs, rule.rs, pattern/ -> ruleset.rs, compiled_rule.rs,
+//!                                                   compiled_limit.rs
+//! Request          ->  the rules that apply         request.rs -> matching.rs, index/, descriptor_tree.rs
+//!                  ->  the limits it falls under    matched.rs, key_bytes.rs, request_limit.rs
+//!                  ->  the plan that charges them   plan_draft.rs
+//! Outcomes         ->  the answer                   answer.rs; evaluation.rs has the steps of one decision
 //! ```
 //!
-//! All of this is plain data and pure functions. How rules are written in files, and who asks the store in between,
-//! is for the crate `tidegate`.
+//! Everything here is plain data and pure functions. The crate `tidegate` reads rules from files, and calls the store
+//! between these steps.
+//!
+//! When rules change, counters must be found again. The identity of a counter is its domain, the oldest name of its
+//! rule, the names of the attributes of its key, and the name or position of its limit. `name_history.rs` keeps
+//! identities stable when rules or limits are renamed or moved. `compiled_limit.rs` keeps superseded counters enforced
+//! for a while.
 
 mod action;
 mod answer;
@@ -17,36 +23,38 @@ mod attribute;
 mod compiled_limit;
 mod compiled_rule;
 mod delay_limits;
+mod denying_counters;
+mod descriptor_tree;
 mod domain;
 mod evaluation;
-mod name_history;
-mod key;
+mod index;
 mod key_bytes;
-mod descriptor_tree;
+mod key_spec;
 mod matched;
 mod matching;
+mod mismatch;
+mod name_history;
 mod pattern;
 mod plan_draft;
-mod refusing;
 mod request;
 mod request_limit;
 mod rule;
 mod ruleset;
 mod signal;
 
-pub use crate::{DenyCache, OnStoreFailure};
 pub use action::{Action, Elastic, ElasticSource, Margin};
-pub use answer::{Answer, KeyStatus, AnswerKind, LimitAnswer};
+pub use answer::{Answer, AnswerKind, KeyStatus, LimitAnswer};
 pub use attribute::Attribute;
 pub use compiled_limit::CompiledLimit;
 pub use delay_limits::DelayLimit;
-pub use domain::{Apply, Domain, Lookup, Pool};
-pub use evaluation::{EvaluationPhase, Evaluation, NextCall, Progress};
-pub use key::{KeySpec, KeyPart, OnMissingKey};
-pub use key_bytes::{KEY_PART_BYTES_MAX, key_text, value_text};
 pub use descriptor_tree::DescriptorTree;
-pub use matched::{LimitPosition, LimitRef, MatchedLimit, MatchedLimits, LimitOverride, ResolvedLimit};
-pub use matching::{AttributeValues, RuleIndex, RuleMatches, Mismatch};
+pub use domain::{Apply, Domain, Lookup, Pool};
+pub use evaluation::{Evaluation, EvaluationPhase, NextCall, Progress};
+pub use index::{RuleIndex, RuleMatches};
+pub use key_bytes::{KEY_PART_BYTES_MAX, key_text, value_text};
+pub use key_spec::{KeyPart, KeySpec, OnMissingKey};
+pub use matched::{LimitOverride, LimitPosition, LimitRef, MatchedLimit, MatchedLimits, ResolvedLimit};
+pub use mismatch::{AttributeValues, Mismatch};
 pub use pattern::{
     CaseSensitivity, Net, NetSet, PATH_SEGMENTS_MAX, PATTERN_TEXT_BYTES_MAX, PathPattern, PathSet, Pattern,
     PatternError, REGEX_COMPILED_BYTES_MAX, REGEX_NESTING_MAX, Regex, SET_ENTRIES_MAX, Segment, ValueSet,
@@ -55,8 +63,6 @@ pub use pattern::{
 pub use plan_draft::{PlanDraft, PlanParts};
 pub use request::{Descriptor, Entry, Request};
 pub use request_limit::{REQUEST_LIMIT_RULE, RequestLimit, TimeUnit};
-pub use rule::{Condition, CostSource, EntryPatterns, RuleLimits, Rule, RuleLimit, Tiers};
+pub use rule::{Condition, CostSource, EntryPatterns, Rule, RuleLimit, RuleLimits, Tiers};
 pub use ruleset::{CompiledDomain, Ruleset, RulesetError};
 pub use signal::{Level, ParseLevelError, Signal};
-
-pub use crate::{KeyValue, LimitId, key_values};

@@ -1,77 +1,86 @@
-//! What rules and limits are known by, so that their counters are found again when their names change.
+//! Assigns identities to rules and limits, so that their counters are found again when names change.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 
-/// A name, and those it had before, newest first.
+/// A name with the former names, newest first.
 pub(super) struct NameHistory<I> {
     pub current: I,
     pub former: Vec<I>,
 }
 
-/// Something that names things.
+/// A name that can be an identity.
 pub(super) trait CounterName: Clone + Eq + Hash {
-    /// Another name than this and than any that somebody writes.
+    /// A name that differs from this one and from every name that people write.
     fn with_suffix(&self, number: usize) -> Self;
 }
 
 impl CounterName for Box<str> {
     fn with_suffix(&self, number: usize) -> Self {
-        // No name has a control character in it.
+        // Names contain no control characters.
         format!("{self}\u{1d}{number}").into()
     }
 }
 
-/// What something is to be known by, given what is taken; none if that is for later.
-type ChooseName<'c, I> = &'c dyn Fn(&NameHistory<I>, &HashSet<I>) -> Option<I>;
-
-/// What each of these is known by; `held` says it of those that are there already, by the name they have now.
+/// Assigns an identity to each item. `existing` has the identities of the items that exist already, by current name.
 ///
-/// Who says that it was what something is known by, is that, unless that is still there and says nothing of the kind: so
-/// things may change places. Who says nothing and is there keeps what it is known by. Who is not there takes over from
-/// whoever had a name that it had before, and is else known by the oldest of its names. No two are known by the same: a
-/// newcomer that would be is known by something else.
-pub(super) fn assign_identities<I: CounterName>(all: &[NameHistory<I>], held: &HashMap<I, I>) -> Vec<I> {
-    let holders: HashMap<&I, &I> = held.iter().map(|(name, known)| (known, name)).collect();
-    let silent: HashSet<&I> =
-        all.iter().filter(|named| named.former.is_empty()).map(|named| &named.current).collect();
-    let claimed = |named: &NameHistory<I>| {
-        let oldest = named.former.last()?;
-        holders.get(oldest).filter(|holder| !silent.contains(*holder)).map(|_| oldest.clone())
-    };
-    let kept = |named: &NameHistory<I>| held.get(&named.current).cloned();
-    let mut known: Vec<Option<I>> = vec![None; all.len()];
+/// 1. An item with former names takes the identity that equals its oldest former name, if an existing item holds that
+///    identity. It does not if that item is still listed and has no former names itself. So items can swap identities.
+/// 2. Otherwise, an item that exists already keeps its identity.
+/// 3. Otherwise, an item takes the identity of the existing item with one of its former names. If there is none, its
+///    identity is its oldest name.
+///
+/// No two items have the same identity. A new item whose identity is taken gets its own name or, if that is taken too,
+/// a name with a suffix.
+pub(super) fn assign_identities<I: CounterName>(
+    items: &[NameHistory<I>],
+    existing: &HashMap<I, I>,
+) -> Vec<I> {
+    let names_by_identity: HashMap<&I, &I> =
+        existing.iter().map(|(name, identity)| (identity, name)).collect();
+    let never_renamed: HashSet<&I> =
+        items.iter().filter(|item| item.former.is_empty()).map(|item| &item.current).collect();
+    let mut identities: Vec<Option<I>> = vec![None; items.len()];
     let mut taken: HashSet<I> = HashSet::new();
-    let mut settle = |choose: ChooseName<'_, I>| {
-        for (named, known) in all.iter().zip(&mut known).filter(|(_, known)| known.is_none()) {
-            *known = choose(named, &taken).filter(|choice| !taken.contains(choice));
-            taken.extend(known.clone());
+    let mut assign = |choose: ChooseIdentity<'_, I>| {
+        for (item, identity) in items.iter().zip(&mut identities).filter(|(_, identity)| identity.is_none()) {
+            *identity = choose(item, &taken).filter(|choice| !taken.contains(choice));
+            taken.extend(identity.clone());
         }
     };
-    settle(&|named, _| claimed(named));
-    settle(&|named, _| kept(named));
-    settle(&|named, taken| {
-        let inherited = named.former.iter().find_map(|was| held.get(was));
-        let wanted = inherited.or(named.former.last()).unwrap_or(&named.current).clone();
-        let others = (1..).map(|number| named.current.with_suffix(number));
-        let mut choices = [wanted, named.current.clone()].into_iter().chain(others);
+    assign(&|item, _| {
+        let oldest = item.former.last()?;
+        let holder = names_by_identity.get(oldest)?;
+        (!never_renamed.contains(holder)).then(|| oldest.clone())
+    });
+    assign(&|item, _| existing.get(&item.current).cloned());
+    assign(&|item, taken| {
+        let inherited = item.former.iter().find_map(|former| existing.get(former));
+        let preferred = inherited.or(item.former.last()).unwrap_or(&item.current).clone();
+        let suffixed = (1..).map(|number| item.current.with_suffix(number));
+        let mut choices = [preferred, item.current.clone()].into_iter().chain(suffixed);
         choices.find(|choice| !taken.contains(choice))
     });
-    known.into_iter().zip(all).map(|(known, named)| known.unwrap_or_else(|| named.current.clone())).collect()
+    let identities = identities.into_iter().zip(items);
+    identities.map(|(identity, item)| identity.unwrap_or_else(|| item.current.clone())).collect()
 }
+
+/// Chooses the identity of an item, given the identities that are taken. `None` leaves the item to the next round.
+type ChooseIdentity<'c, I> = &'c dyn Fn(&NameHistory<I>, &HashSet<I>) -> Option<I>;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn assigned(all: &[(&str, &[&str])], held: &[(&str, &str)]) -> Vec<String> {
-        let named = |(own, was): &(&str, &[&str])| NameHistory {
-            current: Box::from(*own),
-            former: was.iter().map(|was| Box::from(*was)).collect(),
+    fn assigned(items: &[(&str, &[&str])], existing: &[(&str, &str)]) -> Vec<String> {
+        let history = |(name, former): &(&str, &[&str])| NameHistory {
+            current: Box::from(*name),
+            former: former.iter().map(|former| Box::from(*former)).collect(),
         };
-        let all: Vec<NameHistory<Box<str>>> = all.iter().map(named).collect();
-        let held = held.iter().map(|(name, known)| (Box::from(*name), Box::from(*known))).collect();
-        assign_identities(&all, &held).iter().map(ToString::to_string).collect()
+        let items: Vec<NameHistory<Box<str>>> = items.iter().map(history).collect();
+        let existing =
+            existing.iter().map(|(name, identity)| (Box::from(*name), Box::from(*identity))).collect();
+        assign_identities(&items, &existing).iter().map(ToString::to_string).collect()
     }
 
     #[test]
@@ -87,13 +96,13 @@ mod tests {
 
     #[test]
     fn names_can_be_swapped() {
-        let held = [("1", "1"), ("2", "2"), ("3", "3")];
-        assert_eq!(assigned(&[("1", &["2"]), ("2", &["1"])], &held), ["2", "1"]);
-        assert_eq!(assigned(&[("n", &[]), ("2", &["1"]), ("3", &["2"])], &held), ["n", "1", "2"]);
-        assert_eq!(assigned(&[("1", &["2"]), ("2", &["3"])], &held), ["2", "3"]);
-        // One of that name was there and is gone.
-        assert_eq!(assigned(&[("2", &["1"])], &held), ["1"]);
-        // The same file again.
+        let existing = [("1", "1"), ("2", "2"), ("3", "3")];
+        assert_eq!(assigned(&[("1", &["2"]), ("2", &["1"])], &existing), ["2", "1"]);
+        assert_eq!(assigned(&[("n", &[]), ("2", &["1"]), ("3", &["2"])], &existing), ["n", "1", "2"]);
+        assert_eq!(assigned(&[("1", &["2"]), ("2", &["3"])], &existing), ["2", "3"]);
+        // The item with that name is gone.
+        assert_eq!(assigned(&[("2", &["1"])], &existing), ["1"]);
+        // The same file is loaded again.
         assert_eq!(assigned(&[("1", &["2"]), ("2", &["1"])], &[("1", "2"), ("2", "1")]), ["2", "1"]);
     }
 

@@ -1,24 +1,24 @@
-//! What every listener produces.
+//! The request: what every listener produces.
 
-use super::RequestLimit;
+use super::{Attribute, RequestLimit};
 
-/// One request: a domain and what is known of it, borrowed from whoever received it.
+/// One request. It borrows from the listener that received it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request<'a> {
-    /// Whose rules apply.
+    /// The domain whose rules apply.
     pub domain: &'a str,
-    /// Each is matched by itself; what all of them touch is charged together or not at all.
+    /// Each descriptor is matched on its own. The charges of all descriptors are made together or not at all.
     pub descriptors: &'a [Descriptor<'a>],
 }
 
-/// Attributes of a request, in their order, and what it costs.
+/// Attributes of a request, in order, and its cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Descriptor<'a> {
-    /// The attributes. A name may stand twice.
+    /// The attributes. A name may occur more than once.
     pub entries: &'a [Entry<'a>],
-    /// Units, where a rule does not say otherwise. Zero asks without charging, whatever rules say.
+    /// The cost in units, unless a rule sets another. With zero nothing is charged, whatever the rules say.
     pub cost: u64,
-    /// A limit of its own, instead of those of rules.
+    /// A limit that applies instead of the limits of rules.
     pub limit: Option<RequestLimit>,
 }
 
@@ -32,8 +32,13 @@ pub struct Entry<'a> {
 }
 
 impl<'a> Descriptor<'a> {
-    /// These attributes, at this cost, limited by rules.
+    /// A descriptor with these attributes and this cost, limited by rules.
     pub const fn new(entries: &'a [Entry<'a>], cost: u64) -> Self {
         Self { entries, cost, limit: None }
+    }
+
+    /// The value of an attribute. If the name occurs more than once, the first.
+    pub fn value(&self, attribute: &Attribute) -> Option<&'a str> {
+        self.entries.iter().find(|entry| attribute.matches_key(entry.key)).map(|entry| entry.value)
     }
 }

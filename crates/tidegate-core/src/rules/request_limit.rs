@@ -1,23 +1,25 @@
-//! Limits that requests bring along: a descriptor that has one is counted by it and by nothing else.
+//! Limits that requests carry themselves. A descriptor with its own limit is counted by that limit and by no rule.
 //!
-//! Such a descriptor needs no rule, not even a domain that has any. Its counter is a fixed window, aligned to the
-//! epoch, for the domain and all entries of the descriptor in their order. In answers it is the limit of a rule
-//! [`OVERRIDE_RULE`], which is in no file.
+//! Such a descriptor needs no rule and no known domain. Its counter is a fixed window, aligned to the epoch, for the
+//! domain and all entries of the descriptor in order. In answers it is the limit of the rule [`REQUEST_LIMIT_RULE`],
+//! which is in no file.
 
 use std::sync::LazyLock;
 
-use super::compiled_limit::{CompiledLimit, ResolvedElastic, CounterIdentity};
-use super::key_bytes::KeyBuffer;
+use super::compiled_limit::{CompiledLimit, CounterIdentity, ResolvedElastic};
+use super::key_bytes::{self, KeyBuffer};
 use super::matched::{LimitRef, MatchedKey, MatchedLimit};
 use super::{
-    Action, CostSource, Descriptor, KeySpec, LimitId, RuleLimits, MatchedLimits, OnMissingKey, Rule, RuleLimit, key_bytes,
+    Action, CostSource, Descriptor, KeySpec, MatchedLimits, OnMissingKey, Rule, RuleLimit, RuleLimits,
 };
-use crate::{AlgorithmName, KeyForm, LimitSpec, StorePolicy};
+use crate::{AlgorithmName, KeyForm, LimitId, LimitSpec, StorePolicy};
 
-/// What the rule is called in answers that stands for the limits which requests bring along.
+/// The name in answers of the rule for limits that requests carry.
 pub const REQUEST_LIMIT_RULE: &str = "override";
+/// Part of the hashed identity of these counters. Another value would orphan their keys in Redis and in snapshots.
+const IDENTITY_PART: &str = "override";
 
-/// A limit that a request brings along. Zero units: everything is denied that costs anything.
+/// A limit that a request carries. With zero units, every request with a cost is denied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RequestLimit {
     /// L.
@@ -26,7 +28,7 @@ pub struct RequestLimit {
     pub per: TimeUnit,
 }
 
-/// A unit of time, as the windows of requests' own limits are.
+/// The window of a limit that a request carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TimeUnit {
     /// A second.
@@ -63,7 +65,7 @@ impl TimeUnit {
         }
     }
 
-    /// How long it is.
+    /// Its length in nanoseconds.
     pub const fn nanos(self) -> u64 {
         const SECOND_NS: u64 = 1_000_000_000;
         const DAY_NS: u64 = 86_400 * SECOND_NS;
@@ -79,7 +81,7 @@ impl TimeUnit {
     }
 }
 
-/// What stands for the limits of one unit where rules do for others. L is the request's own.
+/// The rule and limit for one unit of time. L comes from the request.
 #[derive(Debug)]
 pub(super) struct RequestLimitRule {
     pub rule: Rule,
@@ -87,7 +89,7 @@ pub(super) struct RequestLimitRule {
 }
 
 impl RequestLimitRule {
-    /// Of this unit.
+    /// The rule and limit for this unit.
     pub fn for_unit(unit: TimeUnit) -> &'static Self {
         &REQUEST_LIMIT_RULES[unit as usize]
     }
@@ -106,28 +108,32 @@ impl RequestLimitRule {
             cost: CostSource::Request,
             action: Action::Reject,
         };
-        // Its keys are whole descriptors, whatever is in them.
+        // Its keys are whole descriptors, which may contain secrets.
         let identity = CounterIdentity {
             domain: "",
             rule: "",
-            part: REQUEST_LIMIT_RULE,
+            part: IDENTITY_PART,
             limit: LimitId::from_limit(&limit.limit, 0),
             key_form: KeyForm::Secret,
         };
         let compiled =
             CompiledLimit::new(limit.clone(), 0, identity, StorePolicy::DEFAULT, ResolvedElastic::default());
-        let rule = Rule { name: REQUEST_LIMIT_RULE.into(), limits: RuleLimits::Same(vec![limit]), ..Rule::default() };
+        let rule = Rule {
+            name: REQUEST_LIMIT_RULE.into(),
+            limits: RuleLimits::Same(vec![limit]),
+            ..Rule::default()
+        };
         Self { rule, limit: compiled }
     }
 }
 
 impl MatchedLimits {
-    /// Adds the limit that a descriptor brings along.
+    /// Adds the limit that a descriptor carries.
     #[cold]
     pub(super) fn match_request_limit(
         &mut self,
         domain: &str,
-        number: u32,
+        descriptor_index: u32,
         descriptor: &Descriptor<'_>,
         limit: RequestLimit,
     ) {
@@ -136,7 +142,7 @@ impl MatchedLimits {
         let resized = self.resize(&RequestLimitRule::for_unit(limit.per).limit, limit.units.into());
         self.limits.push(MatchedLimit {
             limit: LimitRef::Request(limit.per),
-            descriptor: number,
+            descriptor: descriptor_index,
             cost: descriptor.cost,
             key: MatchedKey::at(start..self.keys.len()),
             resized: Some(resized),
@@ -145,7 +151,7 @@ impl MatchedLimits {
     }
 }
 
-/// Writes what such a descriptor is counted by at the end of `buffer`.
+/// Appends the key of such a descriptor to `buffer`.
 pub(super) fn write_request_limit_key(domain: &str, descriptor: &Descriptor<'_>, buffer: &mut KeyBuffer) {
     key_bytes::write_verbatim(domain, buffer);
     for entry in descriptor.entries {
@@ -154,4 +160,5 @@ pub(super) fn write_request_limit_key(domain: &str, descriptor: &Descriptor<'_>,
     }
 }
 
-static REQUEST_LIMIT_RULES: LazyLock<[RequestLimitRule; TimeUnit::ALL.len()]> = LazyLock::new(|| TimeUnit::ALL.map(RequestLimitRule::new));
+static REQUEST_LIMIT_RULES: LazyLock<[RequestLimitRule; TimeUnit::ALL.len()]> =
+    LazyLock::new(|| TimeUnit::ALL.map(RequestLimitRule::new));

@@ -1,4 +1,4 @@
-//! Rules, compiled: what decides which limits a request touches.
+//! Compiled rules: they determine which limits a request falls under.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -6,14 +6,14 @@ use std::fmt;
 use super::compiled_limit::CounterVersions;
 use super::compiled_rule::{CompiledRule, RuleCompiler};
 use super::name_history::{self, NameHistory};
-use super::{Apply, Descriptor, Domain, RuleIndex, DescriptorTree, LimitId, Lookup, RuleMatches, Pool, Rule, Signal};
-use crate::{Counter, Timestamp};
+use super::{Apply, Descriptor, DescriptorTree, Domain, Lookup, Pool, Rule, RuleIndex, RuleMatches, Signal};
+use crate::{Counter, LimitId, Timestamp};
 
 /// All domains, compiled.
 #[derive(Debug, Default)]
 pub struct Ruleset {
     domains: Vec<CompiledDomain>,
-    /// The positions of the domains, in the order of their names. There are few, and comparing costs less than hashing.
+    /// The positions of the domains, ordered by name. There are few domains, so comparing is cheaper than hashing.
     by_name: Vec<u32>,
     signals: HashMap<Box<str>, Signal>,
 }
@@ -24,7 +24,7 @@ pub struct CompiledDomain {
     name: Box<str>,
     apply: Apply,
     lookup: RuleFinder,
-    /// As they were written, in their order.
+    /// The rules as written, in order.
     rules: Vec<Rule>,
     compiled: Vec<CompiledRule>,
     pools: Vec<(Box<str>, CounterVersions)>,
@@ -32,18 +32,18 @@ pub struct CompiledDomain {
 
 #[derive(Debug)]
 enum RuleFinder {
-    // Much larger than the other, and there is one for each domain.
+    // Boxed because it is much larger than the other variant.
     Index(Box<RuleIndex>),
     DescriptorTree(DescriptorTree),
 }
 
-/// Rules that do not go together. Files are checked before, with better messages.
+/// Rules that contradict each other. The reader of rule files checks this first, with better messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RulesetError {
-    /// Two domains have one name.
+    /// Two domains have the same name.
     DuplicateDomain(Box<str>),
-    /// Two rules of a domain have one name.
+    /// Two rules of a domain have the same name.
     DuplicateRule(Box<str>),
     /// A rule names a pool, or a rule to replace, that its domain does not have.
     UnknownName(Box<str>),
@@ -55,16 +55,16 @@ impl Ruleset {
         Self::compile_replacing(&Self::default(), domains, Timestamp::from_nanos(0))
     }
 
-    /// Compiles domains that take the place of `old` at `now`: counters stay what they are known by, limits that count
-    /// in another way than before have the old one beside them for a while, and signals stay where they are.
+    /// Compiles domains that replace `old` at `now`. Counters keep their identities. A limit whose state format changed
+    /// keeps its old counter beside it for a while, as far as a plan has room. Signals keep their levels.
     pub fn compile_replacing(old: &Self, domains: Vec<Domain>, now: Timestamp) -> Result<Self, RulesetError> {
         let mut new = Self::default();
         for domain in domains {
             let predecessor = old.domain(&domain.name);
             let name = domain.name.clone();
             let compiled = CompiledDomain::compile(domain, predecessor, now, |signal| {
-                let known = new.signals.get(signal).or_else(|| old.signals.get(signal)).cloned();
-                new.signals.entry(signal.into()).or_insert_with(|| known.unwrap_or_default()).clone()
+                let existing = new.signals.get(signal).or_else(|| old.signals.get(signal)).cloned();
+                new.signals.entry(signal.into()).or_insert_with(|| existing.unwrap_or_default()).clone()
             })?;
             let Err(index) = new.search(&name) else { return Err(RulesetError::DuplicateDomain(name)) };
             new.by_name.insert(index, u32::try_from(new.domains.len()).unwrap_or(u32::MAX));
@@ -88,7 +88,7 @@ impl Ruleset {
         self.search(domain).ok().map(|index| self.by_name[index])
     }
 
-    /// Where the position of a domain is in `by_name`, or is to be.
+    /// The index in `by_name` of the domain's position, or where to insert it.
     fn search(&self, domain: &str) -> Result<usize, usize> {
         self.by_name.binary_search_by(|position| (*self.domain_at(*position).name).cmp(domain))
     }
@@ -99,19 +99,19 @@ impl Ruleset {
         &self.domains[position as usize]
     }
 
-    /// The signal of this name, if any rule moves with it.
+    /// The signal with this name, if a rule uses it.
     pub fn signal(&self, name: &str) -> Option<&Signal> {
         self.signals.get(name)
     }
 
-    /// The names of the signals that rules move with, in no order.
+    /// The names of all signals that rules use, in no particular order.
     pub fn signals(&self) -> impl Iterator<Item = &str> {
         self.signals.keys().map(|name| &**name)
     }
 }
 
 impl CompiledDomain {
-    /// What requests call it.
+    /// The name that requests use.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -121,20 +121,20 @@ impl CompiledDomain {
         self.apply
     }
 
-    /// The rules as they were written, in their order.
+    /// The rules as written, in order.
     pub fn rules(&self) -> &[Rule] {
         &self.rules
     }
 
-    /// The numbers of the rules that apply to a descriptor, in ascending order.
+    /// Writes the indices of the rules that apply to a descriptor, in ascending order.
     pub fn matching_rules(&self, descriptor: &Descriptor<'_>, matches: &mut RuleMatches) {
         match &self.lookup {
             RuleFinder::Index(index) => index.matching_rules(&self.rules, descriptor, self.apply, matches),
-            RuleFinder::DescriptorTree(levels) => matches.extend(levels.find(descriptor)),
+            RuleFinder::DescriptorTree(tree) => matches.extend(tree.find(descriptor)),
         }
     }
 
-    /// What the counters of each rule are known by.
+    /// The identity of each rule, by name.
     fn identities(&self) -> HashMap<Box<str>, Box<str>> {
         let rules = self.rules.iter().zip(&self.compiled);
         rules.map(|(rule, compiled)| (rule.name.clone(), compiled.identity.clone())).collect()
@@ -157,15 +157,18 @@ impl CompiledDomain {
     ) -> Result<Self, RulesetError> {
         let Domain { name, apply, pools, rules, lookup } = domain;
         let names = rule_indices_by_name(&rules)?;
-        let named: Vec<_> =
-            rules.iter().map(|rule| NameHistory { current: rule.name.clone(), former: rule.was.clone() }).collect();
-        let identities = name_history::assign_identities(&named, &old.map(Self::identities).unwrap_or_default());
-        let known: HashMap<&str, &CompiledRule> =
+        let histories: Vec<_> = rules
+            .iter()
+            .map(|rule| NameHistory { current: rule.name.clone(), former: rule.was.clone() })
+            .collect();
+        let identities =
+            name_history::assign_identities(&histories, &old.map(Self::identities).unwrap_or_default());
+        let old_rules: HashMap<&str, &CompiledRule> =
             old.iter().flat_map(|old| &old.compiled).map(|rule| (&*rule.identity, rule)).collect();
         let mut compiler = RuleCompiler { domain: &name, pools: &pools, names: &names, signal: &mut signal };
         let mut compiled = Vec::with_capacity(rules.len());
         for (rule, identity) in rules.iter().zip(identities) {
-            let old = known.get(&*identity).copied();
+            let old = old_rules.get(&*identity).copied();
             let mut rule = compiler.compile_rule(rule, identity, old)?;
             if let Some(old) = old {
                 rule.supersede(old, now);
@@ -174,8 +177,8 @@ impl CompiledDomain {
         }
         let pools = pools.iter().map(|pool| {
             let mut versions = pool_counter(&name, pool);
-            let mut olds = old.iter().flat_map(|old| &old.pools);
-            if let Some((_, old)) = olds.find(|(name, _)| *name == pool.name) {
+            let mut old_pools = old.iter().flat_map(|old| &old.pools);
+            if let Some((_, old)) = old_pools.find(|(name, _)| *name == pool.name) {
                 versions.supersede(old, now);
             }
             (pool.name.clone(), versions)
@@ -189,11 +192,11 @@ impl CompiledDomain {
     }
 }
 
-/// The rules' numbers by name.
+/// The indices of the rules, by name.
 fn rule_indices_by_name(rules: &[Rule]) -> Result<HashMap<&str, u32>, RulesetError> {
     let mut names = HashMap::with_capacity(rules.len());
-    for (number, rule) in (0..).zip(rules) {
-        if names.insert(&*rule.name, number).is_some() {
+    for (index, rule) in (0..).zip(rules) {
+        if names.insert(&*rule.name, index).is_some() {
             return Err(RulesetError::DuplicateRule(rule.name.clone()));
         }
     }
@@ -201,16 +204,16 @@ fn rule_indices_by_name(rules: &[Rule]) -> Result<HashMap<&str, u32>, RulesetErr
 }
 
 fn pool_counter(domain: &str, pool: &Pool) -> CounterVersions {
-    let known_by = [domain, "", &pool.name, "pool"].join("\u{1f}");
-    CounterVersions::new(Counter::with_id(&known_by, &LimitId::Position(0), pool.limit.clone()))
+    let counter_name = [domain, "", &pool.name, "pool"].join("\u{1f}");
+    CounterVersions::new(Counter::with_id(&counter_name, &LimitId::Position(0), pool.limit.clone()))
 }
 
 impl fmt::Display for RulesetError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::DuplicateDomain(name) => write!(f, "there are two domains `{name}` (hint: make them one)"),
+            Self::DuplicateDomain(name) => write!(f, "there are two domains `{name}` (hint: merge them)"),
             Self::DuplicateRule(name) => {
-                write!(f, "there are two rules `{name}` (hint: give one another name)")
+                write!(f, "there are two rules `{name}` (hint: rename one of them)")
             }
             Self::UnknownName(name) => write!(f, "there is no `{name}` (hint: add it to the domain)"),
         }

@@ -1,51 +1,52 @@
-//! Signals: levels from 0 to 1 that are pushed, such as spare capacity, and that elastic limits move with.
+//! Signals: pushed levels from 0 to 1, such as spare capacity, that resize elastic limits.
 
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// From 0 to 1, in millionths: decisions have no floating point.
+/// A level from 0 to 1, in millionths, because decisions use no floating point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Level {
     millionths: u32,
 }
 
-/// A level that can be pushed while requests read it. Clones are the same signal.
+/// A level that can be pushed while requests read it. Clones share the level.
 #[derive(Clone, Debug)]
 pub struct Signal {
     millionths: Arc<AtomicU32>,
 }
 
-/// Text that is no level.
+/// The text is not a level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParseLevelError;
 
 const ONE_IN_MILLIONTHS: u32 = 1_000_000;
 const DECIMALS_MAX: usize = 6;
-/// Nothing was pushed yet.
+/// No level was pushed yet.
 const UNSET: u32 = u32::MAX;
 
 impl Level {
-    /// So many millionths; none if that is more than one.
+    /// A level in millionths. `None` if it is more than one.
     pub fn from_millionths(millionths: u32) -> Option<Self> {
         (millionths <= ONE_IN_MILLIONTHS).then_some(Self { millionths })
     }
 
-    /// Where between two numbers it is, rounded down.
-    pub(crate) fn interpolate(self, min: u64, max: u64) -> u64 {
-        let way = u128::from(max.saturating_sub(min)) * u128::from(self.millionths) / u128::from(ONE_IN_MILLIONTHS);
-        min + u64::try_from(way).unwrap_or(u64::MAX)
+    /// The number at this level between `min` and `max`, rounded down.
+    pub(super) fn interpolate(self, min: u64, max: u64) -> u64 {
+        let above_min =
+            u128::from(max.saturating_sub(min)) * u128::from(self.millionths) / u128::from(ONE_IN_MILLIONTHS);
+        min + u64::try_from(above_min).unwrap_or(u64::MAX)
     }
 }
 
 impl Signal {
-    /// From now on it is at `level`.
+    /// Sets the level.
     pub fn push(&self, level: Level) {
         self.millionths.store(level.millionths, Ordering::Relaxed);
     }
 
-    /// Where it is; none if nothing was pushed yet.
+    /// The current level. `None` if no level was pushed yet.
     pub fn level(&self) -> Option<Level> {
         Level::from_millionths(self.millionths.load(Ordering::Relaxed))
     }
@@ -57,7 +58,7 @@ impl Default for Signal {
     }
 }
 
-/// `0`, `1`, `0.75`. Digits past the millionths are dropped.
+/// Reads `0`, `1`, `0.75`. Digits after the sixth decimal are dropped.
 impl FromStr for Level {
     type Err = ParseLevelError;
 
@@ -70,8 +71,8 @@ impl FromStr for Level {
         let decimals: String = decimals.chars().chain("000000".chars()).take(DECIMALS_MAX).collect();
         let whole: u32 = whole.parse().map_err(|_| ParseLevelError)?;
         let millionths: u32 = decimals.parse().map_err(|_| ParseLevelError)?;
-        let all = whole.checked_mul(ONE_IN_MILLIONTHS).and_then(|whole| whole.checked_add(millionths));
-        all.and_then(Self::from_millionths).ok_or(ParseLevelError)
+        let total = whole.checked_mul(ONE_IN_MILLIONTHS).and_then(|whole| whole.checked_add(millionths));
+        total.and_then(Self::from_millionths).ok_or(ParseLevelError)
     }
 }
 
@@ -87,7 +88,7 @@ impl fmt::Display for Level {
 
 impl fmt::Display for ParseLevelError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("this is no level (hint: a number from 0 to 1, as in 0.75)")
+        f.write_str("this is not a level (hint: a number from 0 to 1, as in 0.75)")
     }
 }
 

@@ -1,26 +1,26 @@
-//! A copy of a ledger, made a portion at a time while the ledger goes on changing.
+//! Copies a usage log in portions while the log keeps changing.
 //!
-//! A log of a high limit is megabytes, and whoever copies it whole keeps everyone else from it for that long.
-//! So it is copied from the oldest entry on, a portion at each look, and between two looks it may change. What
-//! can change is little: entries are forgotten at the front, added at the back, and the units of the newest
-//! ones grow or are taken back; whatever lies between two entries that are still there is as it was. So a look
-//! that finds the last entry it copied unchanged, by its stamp and its running total, goes on behind it, and
-//! one that does not starts over. What has been forgotten at the front meanwhile is dropped from the copy, and
-//! the finished copy is the ledger as it was at the last look.
+//! The log of a high limit has megabytes. Copying it in one go would lock out requests for that long. So each step
+//! copies one portion, starting at the oldest entry, and the log may change between two steps. Changes are limited:
+//! entries are dropped at the front and added at the back, and the units of the newest entries grow or are refunded.
+//! Everything between two entries that still exist is unchanged. So if the last copied entry still has the same stamp
+//! and running total, the next step continues after it. Otherwise the copy starts over. Entries that the log dropped
+//! meanwhile are removed from the copy. The finished copy equals the log at the last step.
 //!
-//! (Unless units were taken back across that last entry and exactly as many written down at its stamp again.
-//! The sum is right then, too; some units are as old as they were before they were taken back.)
+//! There is one exception: units were refunded across that last entry, and then exactly as many were added at its
+//! stamp. The sum is still right then, but some units have the age that they had before the refund.
 
-use super::parts::entries_from_totals;
-use super::{CumulativeEntry, UsageLog, UsageEntry};
+use super::entries::entries_from_totals;
+use super::log::CumulativeEntry;
+use super::{UsageEntry, UsageLog};
 
-/// A copy in the making.
+/// An unfinished copy.
 #[derive(Clone, Debug, Default)]
 pub struct UsageLogCopy {
     entries: Vec<CumulativeEntry>,
-    /// Entries that the ledger has forgotten since they were copied.
+    /// Entries that the log has dropped since they were copied.
     dropped: usize,
-    /// The running total before the first entry that is not.
+    /// The running total before the first entry that the log still has.
     total_before: u64,
     restarts: u32,
 }
@@ -28,23 +28,23 @@ pub struct UsageLogCopy {
 /// How far a copy is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CopyProgress {
-    /// It is the ledger as it was at this look.
+    /// The copy equals the log at this step.
     Complete,
-    /// Another look has to follow.
+    /// More steps are needed.
     Partial,
 }
 
 impl UsageLogCopy {
-    /// Looks at the ledger and copies at most `entries_max` further entries.
-    pub fn copy_next(&mut self, ledger: &UsageLog, entries_max: usize) -> CopyProgress {
-        let next = self.next_index(ledger);
-        let end = ledger.entries.len().min(next.saturating_add(entries_max));
-        self.entries.extend(ledger.entries.range(next..end));
-        self.total_before = ledger.total_before;
-        if end == ledger.entries.len() { CopyProgress::Complete } else { CopyProgress::Partial }
+    /// Copies at most `entries_max` further entries.
+    pub fn copy_next(&mut self, log: &UsageLog, entries_max: usize) -> CopyProgress {
+        let next = self.next_index(log);
+        let end = log.entries.len().min(next.saturating_add(entries_max));
+        self.entries.extend(log.entries.range(next..end));
+        self.total_before = log.total_before;
+        if end == log.entries.len() { CopyProgress::Complete } else { CopyProgress::Partial }
     }
 
-    /// How often the ledger had changed so much that nothing copied so far was of use.
+    /// How often the log had changed so much that the copy had to start over.
     pub fn restarts(&self) -> u32 {
         self.restarts
     }
@@ -54,14 +54,14 @@ impl UsageLogCopy {
         entries_from_totals(self.total_before, self.entries.into_iter().skip(self.dropped)).collect()
     }
 
-    /// The position in the ledger of the first entry that is not copied yet. Drops what is no longer so.
-    fn next_index(&mut self, ledger: &UsageLog) -> usize {
+    /// The index in the log of the first entry that is not copied yet. Removes entries that are no longer in the log.
+    fn next_index(&mut self, log: &UsageLog) -> usize {
         let Some(last) = self.entries.last() else { return 0 };
-        let at = ledger.entries.partition_point(|entry| entry.stamp < last.stamp);
-        if ledger.entries.get(at) == Some(last) {
-            let oldest = ledger.entries.front().map_or(0, |first| first.stamp);
+        let index = log.entries.partition_point(|entry| entry.stamp < last.stamp);
+        if log.entries.get(index) == Some(last) {
+            let oldest = log.entries.front().map_or(0, |first| first.stamp);
             self.dropped = self.entries.partition_point(|entry| entry.stamp < oldest);
-            return at + 1;
+            return index + 1;
         }
         self.entries.clear();
         self.dropped = 0;

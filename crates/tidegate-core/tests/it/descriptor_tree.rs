@@ -1,21 +1,21 @@
-//! Rules found level by level: a table of what envoyproxy/ratelimit answers, and the tree held to the plainest way of
-//! walking the same descriptors.
+//! Finds rules level by level. A table has what envoyproxy/ratelimit answers, and the tree is compared with the
+//! simplest way to walk the same descriptors.
 
 #![cfg(feature = "rules")]
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use tidegate_core::rules::{Descriptor, EntryPatterns, Entry, DescriptorTree, Pattern, Rule};
+use tidegate_core::rules::{Descriptor, DescriptorTree, Entry, EntryPatterns, Pattern, Rule};
 
-/// A rule of these entries: `key=value`, a wildcard if the value has a star, or a bare `key`.
+/// A rule with these entries: `key=value`, a wildcard if the value has a star, or a `key` without value.
 fn rule(path: &[&str]) -> Rule {
-    let each = path.iter().map(|entry| match entry.split_once('=') {
+    let patterns = path.iter().map(|entry| match entry.split_once('=') {
         None => ((*entry).into(), Pattern::Any),
         Some((key, value)) => (key.into(), pattern(value)),
     });
     Rule {
         name: path.join("/").into(),
-        entries: Some(EntryPatterns { patterns: each.collect(), allows_more: false }),
+        entries: Some(EntryPatterns { patterns: patterns.collect(), allows_more: false }),
         ..Rule::default()
     }
 }
@@ -28,88 +28,92 @@ fn placeholder(path: &[&str]) -> Rule {
     Rule { is_placeholder: true, ..rule(path) }
 }
 
-/// The name of the rule that a descriptor finds, or nothing.
-fn found(rules: &[Rule], descriptor: &[(&str, &str)]) -> String {
+/// The name of the rule that a descriptor finds, or an empty text.
+fn found_rule(rules: &[Rule], descriptor: &[(&str, &str)]) -> String {
     let entries: Vec<Entry<'_>> = descriptor.iter().map(|(key, value)| Entry { key, value }).collect();
-    let found = DescriptorTree::new(rules).find(&Descriptor::new(&entries, 1));
-    found.map(|at| rules[at as usize].name.to_string()).unwrap_or_default()
+    let index = DescriptorTree::new(rules).find(&Descriptor::new(&entries, 1));
+    index.map(|index| rules[index as usize].name.to_string()).unwrap_or_default()
 }
 
 #[test]
-fn an_exact_value_goes_before_a_wildcard_before_the_bare_key() {
+fn an_exact_value_comes_before_a_wildcard_and_a_wildcard_before_the_bare_key() {
     let rules = [rule(&["path"]), rule(&["path=/a*"]), rule(&["path=/a/b"])];
-    assert_eq!(found(&rules, &[("path", "/a/b")]), "path=/a/b");
-    assert_eq!(found(&rules, &[("path", "/a/c")]), "path=/a*");
-    assert_eq!(found(&rules, &[("path", "/c")]), "path");
-    assert_eq!(found(&rules, &[("path", "")]), "path");
-    assert_eq!(found(&rules, &[("host", "/a/b")]), "");
+    assert_eq!(found_rule(&rules, &[("path", "/a/b")]), "path=/a/b");
+    assert_eq!(found_rule(&rules, &[("path", "/a/c")]), "path=/a*");
+    assert_eq!(found_rule(&rules, &[("path", "/c")]), "path");
+    assert_eq!(found_rule(&rules, &[("path", "")]), "path");
+    assert_eq!(found_rule(&rules, &[("host", "/a/b")]), "");
 }
 
 #[test]
-fn of_wildcards_the_first_in_order_is_taken_not_the_longest() {
+fn the_first_wildcard_that_matches_is_taken_not_the_longest() {
     let rules = [rule(&["path=/a*"]), rule(&["path=/a/b*"]), rule(&["path=*c*d"])];
-    assert_eq!(found(&rules, &[("path", "/a/b/1")]), "path=/a*");
-    assert_eq!(found(&rules, &[("path", "c-d")]), "path=*c*d");
-    assert_eq!(found(&rules, &[("path", "cd")]), "path=*c*d");
-    assert_eq!(found(&rules, &[("path", "dc")]), "");
+    assert_eq!(found_rule(&rules, &[("path", "/a/b/1")]), "path=/a*");
+    assert_eq!(found_rule(&rules, &[("path", "c-d")]), "path=*c*d");
+    assert_eq!(found_rule(&rules, &[("path", "cd")]), "path=*c*d");
+    assert_eq!(found_rule(&rules, &[("path", "dc")]), "");
 }
 
 #[test]
-fn the_depth_is_that_of_the_rule() {
+fn a_rule_is_found_at_its_own_depth_only() {
     let rules = [rule(&["a=1"]), rule(&["b=1", "c=1"])];
-    assert_eq!(found(&rules, &[("a", "1")]), "a=1");
-    assert_eq!(found(&rules, &[("a", "1"), ("c", "1")]), "");
-    assert_eq!(found(&rules, &[("b", "1")]), "");
-    assert_eq!(found(&rules, &[("b", "1"), ("c", "1")]), "b=1/c=1");
-    assert_eq!(found(&rules, &[("c", "1"), ("b", "1")]), "");
-    assert_eq!(found(&rules, &[]), "");
+    assert_eq!(found_rule(&rules, &[("a", "1")]), "a=1");
+    assert_eq!(found_rule(&rules, &[("a", "1"), ("c", "1")]), "");
+    assert_eq!(found_rule(&rules, &[("b", "1")]), "");
+    assert_eq!(found_rule(&rules, &[("b", "1"), ("c", "1")]), "b=1/c=1");
+    assert_eq!(found_rule(&rules, &[("c", "1"), ("b", "1")]), "");
+    assert_eq!(found_rule(&rules, &[]), "");
 }
 
 #[test]
 fn the_lookup_never_backtracks() {
     let rules = [rule(&["a=1", "b=1"]), rule(&["a", "c"]), rule(&["a"])];
-    assert_eq!(found(&rules, &[("a", "2"), ("c", "1")]), "a/c");
-    assert_eq!(found(&rules, &[("a", "1"), ("c", "1")]), "", "`a=1` has no `c` below it");
-    assert_eq!(found(&rules, &[("a", "1")]), "", "`a=1` has no rule of its own");
-    assert_eq!(found(&rules, &[("a", "2")]), "a");
+    assert_eq!(found_rule(&rules, &[("a", "2"), ("c", "1")]), "a/c");
+    assert_eq!(found_rule(&rules, &[("a", "1"), ("c", "1")]), "", "`a=1` has no `c` below it");
+    assert_eq!(found_rule(&rules, &[("a", "1")]), "", "`a=1` has no rule itself");
+    assert_eq!(found_rule(&rules, &[("a", "2")]), "a");
 }
 
 #[test]
 fn a_placeholder_is_in_the_tree_and_is_not_found() {
     let rules = [placeholder(&["user=root"]), rule(&["user"]), rule(&["user", "path"])];
-    assert_eq!(found(&rules, &[("user", "root")]), "");
-    assert_eq!(found(&rules, &[("user", "root"), ("path", "/")]), "");
-    assert_eq!(found(&rules, &[("user", "alice")]), "user");
-    assert_eq!(found(&rules, &[("user", "alice"), ("path", "/")]), "user/path");
+    assert_eq!(found_rule(&rules, &[("user", "root")]), "");
+    assert_eq!(found_rule(&rules, &[("user", "root"), ("path", "/")]), "");
+    assert_eq!(found_rule(&rules, &[("user", "alice")]), "user");
+    assert_eq!(found_rule(&rules, &[("user", "alice"), ("path", "/")]), "user/path");
 }
 
 #[test]
 fn a_key_may_repeat_below_itself() {
     let rules = [rule(&["a=1", "a=2"]), rule(&["a=1", "a", "a"])];
-    assert_eq!(found(&rules, &[("a", "1"), ("a", "2")]), "a=1/a=2");
-    assert_eq!(found(&rules, &[("a", "1"), ("a", "2"), ("a", "3")]), "");
-    assert_eq!(found(&rules, &[("a", "1"), ("a", "3"), ("a", "3")]), "a=1/a/a");
+    assert_eq!(found_rule(&rules, &[("a", "1"), ("a", "2")]), "a=1/a=2");
+    assert_eq!(found_rule(&rules, &[("a", "1"), ("a", "2"), ("a", "3")]), "");
+    assert_eq!(found_rule(&rules, &[("a", "1"), ("a", "3"), ("a", "3")]), "a=1/a/a");
 }
 
 #[test]
-fn of_two_rules_with_the_same_entries_the_first_is_found() {
+fn the_first_of_two_rules_with_the_same_entries_is_found() {
     let twins = [rule(&["a=1*", "b"]), Rule { name: "second".into(), ..rule(&["a=1*", "b"]) }];
-    assert_eq!(found(&twins, &[("a", "12"), ("b", "")]), "a=1*/b");
+    assert_eq!(found_rule(&twins, &[("a", "12"), ("b", "")]), "a=1*/b");
 }
 
 #[test]
 fn rules_that_the_tree_cannot_hold_are_not_found() {
     let prefix = Rule {
-        entries: Some(EntryPatterns { patterns: vec![("a".into(), Pattern::Prefix("1".into()))], allows_more: false }),
+        entries: Some(EntryPatterns {
+            patterns: vec![("a".into(), Pattern::Prefix("1".into()))],
+            allows_more: false,
+        }),
         ..Rule::default()
     };
-    let empty = Rule { entries: Some(EntryPatterns { patterns: Vec::new(), allows_more: true }), ..Rule::default() };
+    let empty =
+        Rule { entries: Some(EntryPatterns { patterns: Vec::new(), allows_more: true }), ..Rule::default() };
     let rules = [prefix, empty, Rule::default(), rule(&["a"])];
-    assert_eq!(found(&rules, &[("a", "1")]), "a");
-    assert_eq!(found(&rules, &[]), "");
+    assert_eq!(found_rule(&rules, &[("a", "1")]), "a");
+    assert_eq!(found_rule(&rules, &[]), "");
 }
 
-/// A descriptor of a file.
+/// A descriptor in a rules file.
 #[derive(Clone, Debug)]
 struct ModelNode {
     key: &'static str,
@@ -118,16 +122,17 @@ struct ModelNode {
     below: Vec<ModelNode>,
 }
 
-/// What envoyproxy/ratelimit does, said as plainly as possible: the path of the rule that is found.
+/// What envoyproxy/ratelimit does, as simply as possible: the path of the rule that is found.
 fn walk(level: &[ModelNode], entries: &[(&str, String)]) -> Option<Vec<String>> {
     let ((key, value), rest) = entries.split_first()?;
-    let of_key = || level.iter().filter(|node| node.key == *key);
-    let like =
-        |node: &&ModelNode| node.value.as_ref().is_some_and(|text| text.contains('*') && is_like(text, value));
-    let node = of_key()
+    let with_key = || level.iter().filter(|node| node.key == *key);
+    let has_matching_wildcard = |node: &&ModelNode| {
+        node.value.as_ref().is_some_and(|text| text.contains('*') && is_like(text, value))
+    };
+    let node = with_key()
         .find(|node| node.value.as_ref() == Some(value))
-        .or_else(|| of_key().find(like))
-        .or_else(|| of_key().find(|node| node.value.is_none()))?;
+        .or_else(|| with_key().find(has_matching_wildcard))
+        .or_else(|| with_key().find(|node| node.value.is_none()))?;
     let own =
         node.value.as_ref().map_or_else(|| node.key.to_owned(), |value| format!("{}={value}", node.key));
     match rest {
@@ -136,7 +141,7 @@ fn walk(level: &[ModelNode], entries: &[(&str, String)]) -> Option<Vec<String>> 
     }
 }
 
-/// By trying everything a star can stand for.
+/// Matches a wildcard by trying everything that a star can stand for.
 fn is_like(text: &str, value: &str) -> bool {
     match text.chars().next() {
         None => value.is_empty(),
@@ -148,7 +153,7 @@ fn is_like(text: &str, value: &str) -> bool {
     }
 }
 
-/// Each descriptor before those below it, as a reader makes rules of them.
+/// Converts descriptors to rules, each before the ones below it.
 fn flatten(level: &[ModelNode], above: &[String], rules: &mut Vec<Rule>) {
     for node in level {
         let own =
@@ -179,13 +184,14 @@ fn level() -> impl Strategy<Value = Vec<ModelNode>> {
         below: Vec::new(),
     });
     let one = leaf.prop_recursive(3, 32, 4, move |below| {
-        (key(), value(), prop::bool::weighted(0.5), vec(below, 1..5))
-            .prop_map(|(key, value, has_rule, below)| ModelNode { key, value, has_rule, below: distinct(below) })
+        (key(), value(), prop::bool::weighted(0.5), vec(below, 1..5)).prop_map(
+            |(key, value, has_rule, below)| ModelNode { key, value, has_rule, below: distinct(below) },
+        )
     });
     vec(one, 1..6).prop_map(distinct)
 }
 
-/// No two descriptors beside each other are the same.
+/// Removes duplicate descriptors from each level.
 fn distinct(mut level: Vec<ModelNode>) -> Vec<ModelNode> {
     let mut seen = Vec::new();
     level.retain(|node| {
@@ -211,7 +217,7 @@ proptest! {
         for request in requests {
             let entries: Vec<(&str, &str)> = request.iter().map(|(key, value)| (*key, value.as_str())).collect();
             let expected = walk(&top, &request).map(|path| path.join("/")).unwrap_or_default();
-            prop_assert_eq!(found(&rules, &entries), expected);
+            prop_assert_eq!(found_rule(&rules, &entries), expected);
         }
     }
 }

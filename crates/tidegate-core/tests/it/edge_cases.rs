@@ -1,7 +1,7 @@
-//! Single cases that were wrong once, or that a reader of the design would try first, each with its arithmetic.
+//! Single cases that were wrong once, or that a reader of the design would try first. Each has its arithmetic.
 
 use tidegate_core::algorithm::Align;
-use tidegate_core::{AlgorithmName, LimitSpec, Nanos, Timestamp, UNITS_MAX, OutcomeKind, Wait};
+use tidegate_core::{AlgorithmName, LimitSpec, Nanos, OutcomeKind, Timestamp, UNITS_MAX, Wait};
 
 use crate::subject::{Subject, timed_cost};
 
@@ -16,7 +16,7 @@ fn spec(algorithm: AlgorithmName, limit: u64, per_ns: u64) -> LimitSpec {
     }
 }
 
-/// Windows of 2^20 ns: the one before the last ends its say exactly with representable time, at 2^64.
+/// Windows of 2^20 ns: the second to last window matters exactly until the end of representable time, 2^64.
 #[test]
 fn a_sliding_window_that_ends_after_representable_time_is_read_in_the_next_window() {
     let window: u64 = 1 << 20;
@@ -29,8 +29,8 @@ fn a_sliding_window_that_ends_after_representable_time_is_read_in_the_next_windo
     assert_eq!(outcome.reset_after, Nanos::new(window.into()));
 }
 
-/// A store forgets what is idle. 0.3 ms before a sliding window's reset the window before still weighs
-/// 10 * 300_000 of 10 * 10^9, which leaves room for 9; a key never seen has room for 10.
+/// A store drops idle states. 0.3 ms before its reset, the previous window of a sliding window still weighs 10 *
+/// 300_000 of 10 * 10^9, which leaves room for 9. A key that was never seen has room for 10.
 #[test]
 fn a_sliding_window_is_not_idle_before_its_reset() {
     let mut subject = Subject::from_spec(&spec(AlgorithmName::SlidingWindow, 10, SECOND));
@@ -40,8 +40,8 @@ fn a_sliding_window_is_not_idle_before_its_reset() {
     assert!(!subject.packed().is_idle_at(just_before));
 }
 
-/// A burst of 2^40 - 1 years is used up, and then the limit is raised to as many a year: the arrival time stays
-/// where it is, and only the last year before it is within the new burst.
+/// A burst of 2^40 - 1 years is used up, and then the limit is raised to as many units per year. The arrival time
+/// stays, and only the last year before it is within the new burst.
 #[test]
 fn gcra_waits_for_an_arrival_time_far_beyond_what_the_changed_limit_could_make() {
     let slow = LimitSpec { burst: Some(UNITS_MAX), ..spec(AlgorithmName::Gcra, 1, YEAR) };
@@ -56,10 +56,10 @@ fn gcra_waits_for_an_arrival_time_far_beyond_what_the_changed_limit_could_make()
     assert_eq!(subject.wait(timed_cost(0, 0)), Wait::of(Nanos::new(ahead - u128::from(YEAR))));
 }
 
-/// Under 3 per second the arrival time ends with 2/3 ns, past the end of representable time. Under 1 per second a
-/// fraction is still less than one nanosecond, and the whole burst fits when all is as new.
+/// Under 3 per second the arrival time has a fraction of 2/3 ns, after the end of representable time. Under 1 per
+/// second the fraction is still less than one nanosecond, and the whole burst fits at the reset.
 #[test]
-fn gcra_keeps_a_fraction_a_fraction_when_the_limit_is_lowered() {
+fn gcra_keeps_fractions_below_one_nanosecond_when_the_limit_is_lowered() {
     let mut subject = Subject::from_spec(&spec(AlgorithmName::Gcra, 3, SECOND));
     assert_eq!(subject.decide(timed_cost(u64::MAX, 2)).reset_after, Nanos::new(666_666_667));
     subject.change_limit(&spec(AlgorithmName::Gcra, 1, SECOND));
@@ -68,20 +68,23 @@ fn gcra_keeps_a_fraction_a_fraction_when_the_limit_is_lowered() {
     assert_eq!(subject.wait(timed_cost(u64::MAX, 1)), Wait::of(reset_after));
 }
 
-/// Only what changes the state starts a window: not what is denied, and not what costs nothing.
+/// Only a request that changes the state starts a window: not a denied one, and not one with cost 0.
 #[test]
-fn a_first_hit_is_one_that_counts() {
+fn only_a_counted_request_starts_a_first_hit_window() {
     let first_hit = LimitSpec { align: Some(Align::FirstHit), ..spec(AlgorithmName::FixedWindow, 5, SECOND) };
     let mut subject = Subject::from_spec(&first_hit);
     assert_eq!(subject.decide(timed_cost(100, 0)).reset_after, Nanos::ZERO);
     assert_eq!(subject.decide(timed_cost(200, 6)).retry_after, Wait::NEVER);
     assert_eq!(subject.decide(timed_cost(300, 5)).reset_after, Nanos::new(SECOND.into()));
-    assert_eq!(subject.decide(timed_cost(400, 1)).retry_after, Wait::of(Nanos::new(u128::from(SECOND) - 100)));
-    // The window of 300 is over at 300 + W, and the next begins with the first hit after.
+    assert_eq!(
+        subject.decide(timed_cost(400, 1)).retry_after,
+        Wait::of(Nanos::new(u128::from(SECOND) - 100))
+    );
+    // The window of 300 ends at 300 + W, and the next begins with the first request after it.
     assert_eq!(subject.decide(timed_cost(300 + SECOND, 1)).remaining, 4);
 }
 
-/// An entry exactly W old is out, one a nanosecond younger is in.
+/// An entry that is exactly W old does not count. One that is a nanosecond younger does.
 #[test]
 fn a_log_entry_leaves_after_exactly_the_window() {
     let mut subject = Subject::from_spec(&spec(AlgorithmName::SlidingLog, 1, SECOND));
@@ -91,11 +94,11 @@ fn a_log_entry_leaves_after_exactly_the_window() {
     assert_eq!(subject.decide(timed_cost(7 + SECOND, 1)).kind, OutcomeKind::Allowed);
 }
 
-/// Attempts that do not let up keep a key out for as long as they go on, and W longer.
+/// A client that keeps trying is denied for as long as it tries, and for W after that.
 #[test]
-fn counted_denials_push_the_retry_ahead_of_them() {
-    let harsh = LimitSpec { count_denied: Some(true), ..spec(AlgorithmName::SlidingLog, 1, SECOND) };
-    let mut subject = Subject::from_spec(&harsh);
+fn counted_denials_extend_the_retry_time() {
+    let counting = LimitSpec { count_denied: Some(true), ..spec(AlgorithmName::SlidingLog, 1, SECOND) };
+    let mut subject = Subject::from_spec(&counting);
     assert_eq!(subject.decide(timed_cost(0, 1)).kind, OutcomeKind::Allowed);
     for step in 1..20 {
         let outcome = subject.decide(timed_cost(step * SECOND / 2, 1));
@@ -104,24 +107,28 @@ fn counted_denials_push_the_retry_ahead_of_them() {
     }
 }
 
-/// Limit 0 says never to every cost but nothing, whatever the algorithm and its options.
+/// A limit of 0 never admits a cost above 0, for every algorithm and its options.
 #[test]
 fn limit_zero_denies_every_cost() {
     for algorithm in AlgorithmName::ALL {
         let mut subject = Subject::from_spec(&spec(algorithm, 0, SECOND));
         for cost in [1, 2, u64::MAX] {
             let outcome = subject.decide(timed_cost(5, cost));
-            assert_eq!((outcome.kind, outcome.retry_after), (OutcomeKind::Denied, Wait::NEVER), "{algorithm}");
+            assert_eq!(
+                (outcome.kind, outcome.retry_after),
+                (OutcomeKind::Denied, Wait::NEVER),
+                "{algorithm}"
+            );
             assert_eq!((outcome.remaining, outcome.reset_after), (0, Nanos::ZERO), "{algorithm}");
         }
-        let nothing = subject.decide(timed_cost(5, 0));
-        assert_eq!((nothing.kind, nothing.retry_after), (OutcomeKind::Allowed, Wait::NONE), "{algorithm}");
+        let free = subject.decide(timed_cost(5, 0));
+        assert_eq!((free.kind, free.retry_after), (OutcomeKind::Allowed, Wait::NONE), "{algorithm}");
     }
 }
 
-/// 1 per year and a burst of 1000: spans that no 64-bit count of nanoseconds holds.
+/// 1 per year with a burst of 1000: these spans do not fit 64-bit nanoseconds.
 #[test]
-fn a_wait_may_be_longer_than_time_is_counted() {
+fn a_wait_may_be_longer_than_representable_time() {
     let yearly = LimitSpec { burst: Some(1_000), ..spec(AlgorithmName::Gcra, 1, YEAR) };
     let mut subject = Subject::from_spec(&yearly);
     assert_eq!(subject.decide(timed_cost(0, 1_000)).reset_after, Nanos::new(1_000 * u128::from(YEAR)));
@@ -130,7 +137,7 @@ fn a_wait_may_be_longer_than_time_is_counted() {
     assert!(denied.retry_after.span().is_some_and(|span| span.get() > u128::from(u64::MAX)));
 }
 
-/// One unit leaves at once, the others one interval apart: 333333333 1/3 ns, rounded up.
+/// One unit leaves immediately, the others one interval apart: 333333333 1/3 ns, rounded up.
 #[test]
 fn a_queue_holds_a_request_until_its_last_unit_leaves() {
     let thirds = LimitSpec { queue: Some(4), ..spec(AlgorithmName::LeakyBucket, 3, SECOND) };

@@ -10,8 +10,8 @@ fn limits(texts: &[&str]) -> Vec<Limit> {
 }
 
 fn outcome(remaining: u64, retry_after: Wait, reset_after_ns: u128) -> Outcome {
-    let verdict = if retry_after == Wait::NONE { OutcomeKind::Allowed } else { OutcomeKind::Denied };
-    Outcome { kind: verdict, remaining, retry_after, reset_after: Nanos::new(reset_after_ns), delay: Nanos::ZERO }
+    let kind = if retry_after == Wait::NONE { OutcomeKind::Allowed } else { OutcomeKind::Denied };
+    Outcome { kind, remaining, retry_after, reset_after: Nanos::new(reset_after_ns), delay: Nanos::ZERO }
 }
 
 fn headers(decision: &Decision, limits: &[Limit]) -> Vec<String> {
@@ -30,7 +30,7 @@ fn headers_of_an_allowed_request() {
             "x-ratelimit-limit: 100",
             "x-ratelimit-remaining: 50",
             "x-ratelimit-reset: 30",
-            // A window of a second and a half is no whole number of seconds.
+            // A window of 1.5 seconds is not a whole number of seconds.
             r#"ratelimit-policy: "burst";q=100;w=60, "2";q=1000"#,
             r#"ratelimit: "burst";r=50;t=30"#,
         ]
@@ -78,12 +78,12 @@ fn headers_of_a_request_that_can_never_pass() {
 }
 
 #[test]
-fn no_limits_have_no_headers() {
+fn a_decision_without_limits_has_no_headers() {
     assert_eq!(headers(&Decision::merge(&[]), &[]), [""; 0]);
 }
 
 #[test]
-fn many_limits_are_cut_and_the_one_that_decided_is_kept() {
+fn long_lists_are_cut_and_keep_the_limit_that_decided() {
     let limits = limits(&["10/s"; 12]);
     let mut outcomes = vec![outcome(9, Wait::NONE, 0); 12];
     outcomes[11].remaining = 1;
@@ -93,7 +93,7 @@ fn many_limits_are_cut_and_the_one_that_decided_is_kept() {
     assert_eq!(policy.split(", ").count(), tidegate_core::headers::LISTED_LIMITS_MAX);
 }
 
-/// A time that no structured field can hold is the largest that one can.
+/// A time that is too large for a structured field becomes the largest integer that it can hold.
 #[test]
 fn times_are_whole_numbers_of_structured_fields() {
     let limits = limits(&["1 per 3650d burst 1099511627775"]);

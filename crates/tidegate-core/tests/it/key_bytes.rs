@@ -64,7 +64,7 @@ fn integers_are_their_decimal_digits() {
     assert_eq!(text(i128::MIN), "-170141183460469231731687303715884105728");
     assert_eq!(text(usize::MAX), usize::MAX.to_string());
     assert_eq!(text(isize::MIN), isize::MIN.to_string());
-    // Whatever the type, the same number is the same key.
+    // The same number is the same key, whatever its type.
     let by_reference = &7_u64;
     let same = [
         text(7_u8),
@@ -91,7 +91,7 @@ fn addresses_are_their_octets() {
     assert_eq!(hex(IpAddr::from(v4("192.0.2.1"))), "c0000201");
     assert_eq!(hex(v6("2001:db8::1")), "20010db8000000000000000000000001");
     assert_eq!(hex(IpAddr::from(v6("2001:db8::1"))), "20010db8000000000000000000000001");
-    // IPv4-mapped IPv6 is IPv4; an IPv4-compatible address is not.
+    // An IPv4-mapped IPv6 address is IPv4. An IPv4-compatible address is not.
     assert_eq!(hex(v6("::ffff:192.0.2.1")), "c0000201");
     assert_eq!(hex(IpAddr::from(v6("::ffff:192.0.2.1"))), "c0000201");
     assert_eq!(hex(v6("::192.0.2.1")), "000000000000000000000000c0000201");
@@ -120,7 +120,7 @@ fn prefixes_are_the_first_address_and_their_length() {
 }
 
 #[test]
-fn tuples_are_their_parts_behind_their_lengths() {
+fn tuples_are_their_parts_after_their_lengths() {
     assert_eq!(hex(("ab", "c")), "02616201 63".replace(' ', ""));
     assert_eq!(hex(("a", "bc")), "0161 026263".replace(' ', ""));
     assert_eq!(hex(("", "")), "0000");
@@ -137,7 +137,7 @@ fn tuples_are_their_parts_behind_their_lengths() {
     assert_eq!(hex(("a", "b", "c", "d", "e", "f")), "016101620163016401650166");
     assert_eq!(hex((("a", "b"), "c")), "0401610162 0163".replace(' ', ""));
     assert_eq!(hex(("a", ("b", "c"))), "0161 0401620163".replace(' ', ""));
-    // Lengths from 128 on take two bytes, from 16,384 on three.
+    // Lengths of 128 and more take two bytes, of 16,384 and more three.
     for (length, prefix) in [(127, "7f"), (128, "8001"), (300, "ac02"), (16_383, "ff7f"), (16_384, "808001")]
     {
         let long = "x".repeat(length);
@@ -169,7 +169,7 @@ proptest! {
         prop_assert_ne!(two.key_bytes(), one.key_bytes());
     }
 
-    /// What lies between parts can be moved only by making another key.
+    /// Moving bytes from one part to another always makes another key.
     #[test]
     fn parts_do_not_run_into_each_other(whole in "[a-c\u{0}\u{1}\u{2}]{0,6}", cuts in any::<[prop::sample::Index; 2]>()) {
         let [one, other] = cuts.map(|cut| cut.index(whole.len() + 1));

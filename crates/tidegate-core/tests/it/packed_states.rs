@@ -1,7 +1,7 @@
-//! States made of parts, as another store keeps them: those that the algorithms make themselves.
+//! States made from parts, as another store keeps them, equal those that the algorithms make.
 
 use tidegate_core::algorithm::{Arrival, Edges, PackedAlgorithm, Window, WindowPair};
-use tidegate_core::{Algorithm, Limit, PackedState, UNITS_MAX, OutcomeKind};
+use tidegate_core::{Algorithm, Limit, OutcomeKind, PackedState, UNITS_MAX};
 
 use crate::subject::{Subject, timed_cost};
 
@@ -14,10 +14,10 @@ fn packed(text: &str) -> (Limit, PackedAlgorithm) {
     (limit, algorithm)
 }
 
-/// What the state is after these charges, each at its time.
-fn charged(limit: Limit, asks: &[(u64, u64)]) -> PackedState {
+/// The state after these charges, each at its time.
+fn charged(limit: Limit, requests: &[(u64, u64)]) -> PackedState {
     let mut subject = Subject::new(limit);
-    for (at, cost) in asks {
+    for (at, cost) in requests {
         assert_eq!(subject.decide(timed_cost(*at, *cost)).kind, OutcomeKind::Allowed);
     }
     subject.packed()
@@ -33,15 +33,15 @@ fn buckets_are_made_of_their_arrival_time() {
     ] {
         let (limit, algorithm) = packed(text);
         let gcra = match &algorithm {
-            PackedAlgorithm::Gcra(one) => one,
-            PackedAlgorithm::TokenBucket(one) => one.as_gcra(),
-            PackedAlgorithm::LeakyBucket(one) => one.as_gcra(),
+            PackedAlgorithm::Gcra(gcra) => gcra,
+            PackedAlgorithm::TokenBucket(bucket) => bucket.as_gcra(),
+            PackedAlgorithm::LeakyBucket(bucket) => bucket.as_gcra(),
             _ => panic!("{text}"),
         };
         let arrival = Arrival { whole_ns: 666_666_673, remainder: 2 };
         assert_eq!(gcra.state(arrival), Some(charged(limit, &[(7, 2)])), "{text}");
         assert_eq!(gcra.span(2), Arrival { whole_ns: 666_666_666, remainder: 2 });
-        // No remainder is over more than the largest L.
+        // No remainder can be that large, because L is at most UNITS_MAX.
         assert_eq!(gcra.state(Arrival { whole_ns: 0, remainder: UNITS_MAX }), None);
     }
     let (limit, PackedAlgorithm::Gcra(gcra)) = packed("{algorithm: gcra, limit: 1, per: 365d, burst: 1000}")
@@ -49,7 +49,7 @@ fn buckets_are_made_of_their_arrival_time() {
         panic!("it is gcra");
     };
     assert_eq!(gcra.burst_span(), Arrival { whole_ns: 1_000 * YEAR_NS, remainder: 0 });
-    // Past the end of representable time.
+    // After the end of representable time.
     let arrival = Arrival { whole_ns: 900 * YEAR_NS + 5, remainder: 0 };
     assert_eq!(gcra.state(arrival), Some(charged(limit, &[(5, 900)])));
 }

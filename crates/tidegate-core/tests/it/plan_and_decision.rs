@@ -1,46 +1,46 @@
-//! The plan of one request, the identity of what it counts on, and the one answer made of many.
+//! Plans, the identity of counters, and decisions.
 
 use tidegate_core::{
-    Charge, Counter, CounterId, Decision, Limit, LimitId, Nanos, Outcome, PLAN_CHARGES_MAX, Plan, PlanFull,
-    Role, OutcomeKind, Wait,
+    Charge, Counter, CounterId, Decision, Limit, LimitId, Nanos, Outcome, OutcomeKind, PLAN_CHARGES_MAX,
+    Plan, PlanFull, Role, Wait,
 };
 
-fn counter(rule: &str, place: usize, limit: &str) -> Counter {
+fn counter(rule: &str, position: usize, limit: &str) -> Counter {
     let limit: Limit = limit.parse().unwrap_or_else(|error| panic!("{limit}: {error}"));
-    Counter::new(rule, place, limit)
+    Counter::new(rule, position, limit)
 }
 
 fn id(limit: &str) -> CounterId {
     counter("rule", 0, limit).id()
 }
 
-/// Known by the rule alone: one arrival time for each key, whatever it is asked with.
+/// Identified by the rule alone: each key has one arrival time, whatever limit a request comes with.
 #[test]
 fn shared_gcra_counters_are_identified_by_rule() {
-    let of = |rule: &str, limit: &str| Counter::shared_gcra(rule, limit.parse().expect(limit));
-    let first = of("throttle", "5 per minute burst 9").expect("it is gcra");
+    let shared = |rule: &str, limit: &str| Counter::shared_gcra(rule, limit.parse().expect(limit));
+    let first = shared("throttle", "5 per minute burst 9").expect("it is gcra");
     for limit in ["5 per minute", "7 per minute burst 9", "5 per hour", "1/s"] {
-        let other = of("throttle", limit).expect("it is gcra");
+        let other = shared("throttle", limit).expect("it is gcra");
         assert_eq!((other.id(), other.limit()), (first.id(), &limit.parse().unwrap()), "{limit}");
         assert_ne!(other.id(), counter("throttle", 0, limit).id(), "{limit}");
     }
-    assert_ne!(of("another", "5 per minute").unwrap().id(), first.id());
+    assert_ne!(shared("another", "5 per minute").unwrap().id(), first.id());
     for limit in
         ["{algorithm: token_bucket, limit: 5, per: 1m}", "{algorithm: fixed_window, limit: 5, per: 1m}"]
     {
-        assert_eq!(of("throttle", limit), None, "{limit}: its state says nothing under another rate");
+        assert_eq!(shared("throttle", limit), None, "{limit}: its state has no meaning under another rate");
     }
 }
 
 mod plan {
     use super::*;
 
-    /// Key, place of the counter's limit and cost of every charge.
+    /// The key, counter and cost of every charge.
     fn charges(plan: &Plan<'_>) -> Vec<(String, CounterId, u64)> {
-        let line = |charge: &Charge<'_>| {
+        let fields = |charge: &Charge<'_>| {
             (String::from_utf8_lossy(charge.key).into_owned(), charge.counter.id(), charge.cost)
         };
-        plan.charges().iter().map(line).collect()
+        plan.charges().iter().map(fields).collect()
     }
 
     #[test]
@@ -60,7 +60,7 @@ mod plan {
         assert_eq!(charges(&plan), expected.map(|(key, id, cost)| (key.to_owned(), id, cost)));
     }
 
-    /// What is to be enforced is enforced, whatever looks on beside it.
+    /// A charge is enforced if one of its limits is.
     #[test]
     fn of_two_roles_the_enforced_one_wins() {
         let minute = counter("login", 0, "5 per minute");
@@ -80,7 +80,7 @@ mod plan {
         }
     }
 
-    /// A sum past the end is past every limit; it must not wrap to a small one.
+    /// A sum that overflows exceeds every limit. It must not wrap around to a small one.
     #[test]
     fn summed_costs_do_not_wrap() {
         let minute = counter("login", 0, "5 per minute");
@@ -91,7 +91,7 @@ mod plan {
         assert_eq!(plan.charges()[0].cost, u64::MAX);
     }
 
-    /// Equal counters are the same counter, wherever they were made.
+    /// Equal counters are the same counter, even if they are different values.
     #[test]
     fn counters_are_the_same_by_identity() {
         let (one, other) = (counter("login", 0, "5 per minute"), counter("login", 0, "5 per minute"));
@@ -113,11 +113,11 @@ mod plan {
         }
         assert_eq!(plan.add(charge(PLAN_CHARGES_MAX)), Err(PlanFull));
         assert_eq!(plan.charges().len(), PLAN_CHARGES_MAX);
-        assert_eq!(plan.add(charge(0)), Ok(0), "a charge that is there already takes no room");
+        assert_eq!(plan.add(charge(0)), Ok(0), "a charge that is already in the plan takes no room");
         assert_eq!(plan.charges()[0].cost, 2);
         assert_eq!(
             PlanFull.to_string(),
-            "a request may touch 64 limits at most; let fewer rules match it",
+            "a request can charge at most 64 limits; let fewer rules match it",
             "the bound is part of the message"
         );
     }
@@ -126,10 +126,10 @@ mod plan {
 mod identity {
     use super::*;
 
-    /// Stored state is found by these numbers: if this test fails, every limit starts empty on upgrade.
+    /// Stored state is found by these numbers. If this test fails, every limit starts empty after an upgrade.
     ///
-    /// They are SipHash-1-3, key zero, of the rule, the name or the place as a 64-bit number, and the shape
-    /// (`gcra per 60000000000ns`), each with its length as a 64-bit number in front; little endian.
+    /// They are SipHash-1-3 with key zero, little endian, of the rule, the name or position (as a 64-bit number), and
+    /// the state format (`gcra per 60000000000ns`), each after its length as a 64-bit number.
     #[test]
     fn is_the_same_in_every_version() {
         assert_eq!(counter("login", 0, "5 per minute").id().get(), 8_959_308_482_727_961_986);
@@ -144,30 +144,30 @@ mod identity {
     #[test]
     #[cfg(feature = "calendar")]
     fn of_a_calendar_is_the_same_in_every_version() {
-        for (options, same) in [
+        for (options, id) in [
             ("per: day, align: {tz: Europe/Paris}", 16_609_079_292_957_906_252),
             ("per: week, align: {tz: UTC}", 6_909_483_428_035_803_216),
             ("per: month, align: {tz: Europe/Paris, day_of_month: 15}", 11_817_734_125_696_945_318),
         ] {
             let limit = format!("{{algorithm: fixed_window, limit: 5, {options}}}");
-            assert_eq!(counter("quota", 0, &limit).id().get(), same, "{options}");
+            assert_eq!(counter("quota", 0, &limit).id().get(), id, "{options}");
         }
     }
 
-    /// The same numbers for limits whose name and place are not what they are known by.
+    /// The same numbers for limits whose identity is not their current name and position.
     #[test]
     fn is_the_former_id_of_the_limit() {
-        let known_as = |rule, id: LimitId, limit: &str| {
+        let id = |rule, id: LimitId, limit: &str| {
             Counter::with_id(rule, &id, limit.parse::<Limit>().expect(limit)).id().get()
         };
-        let (place, name) = (LimitId::Position(0), LimitId::Name("hourly".into()));
+        let (position, name) = (LimitId::Position(0), LimitId::Name("hourly".into()));
         let renamed = "{limit: 7, per: 1m, name: gentle}";
-        assert_eq!(known_as("login", place, renamed), 8_959_308_482_727_961_986);
+        assert_eq!(id("login", position, renamed), 8_959_308_482_727_961_986);
         let nameless = "{algorithm: sub_windows, limit: 10, per: 1h}";
-        assert_eq!(known_as("api", name, nameless), 15_278_936_499_514_835_463);
+        assert_eq!(id("api", name, nameless), 15_278_936_499_514_835_463);
     }
 
-    /// Changing them keeps every count.
+    /// Changing these options keeps every count.
     #[test]
     fn does_not_depend_on_limit_and_burst() {
         assert_eq!(id("5 per minute"), id("500 per minute burst 7"));
@@ -202,7 +202,7 @@ mod identity {
         }
     }
 
-    /// A state is never read as something it is not.
+    /// A state is never read in the wrong format.
     #[test]
     fn depends_on_what_the_state_means() {
         let limits = [
@@ -232,8 +232,8 @@ mod identity {
             "{algorithm: sub_windows, limit: 5, per: 1m}",
             "{algorithm: sub_windows, limit: 5, per: 1m, sub_windows: 6}",
         ];
-        for (place, one) in limits.iter().enumerate() {
-            for other in &limits[..place] {
+        for (index, one) in limits.iter().enumerate() {
+            for other in &limits[..index] {
                 assert_ne!(id(one), id(other), "{one} and {other}");
             }
         }
@@ -253,7 +253,7 @@ mod identity {
         assert_ne!(counter("login", 0, named).id(), counter("logout", 0, named).id());
     }
 
-    /// Where one field ends and the next begins is part of what is hashed.
+    /// The boundary between two fields is part of the hash.
     #[test]
     fn fields_do_not_run_into_each_other() {
         let (a, ab) = ("{limit: 5, per: 1m, name: a}", "{limit: 5, per: 1m, name: ba}");
@@ -333,7 +333,7 @@ mod decision {
         }
     }
 
-    /// A tie goes to the limit that stands first.
+    /// If two limits are equal, the first decides.
     #[test]
     fn the_first_of_equal_outcomes_decides() {
         assert_eq!(Decision::merge(&[ALLOWED, ALLOWED]).decided_by, 0);

@@ -1,16 +1,16 @@
-//! Ledgers taken apart, put together again, and copied while they change.
+//! Usage logs: converted to entries and back, and copied while they change.
 
 use proptest::prelude::*;
 use tidegate_core::algorithm::{LimitAlgorithm, UsageLogAlgorithm};
 use tidegate_core::{
-    Algorithm, TimedCost, CopyProgress, UsageLog, UsageLogCopy, UsageEntry, UsageLogError, Limit, Timestamp,
+    Algorithm, CopyProgress, Limit, TimedCost, Timestamp, UsageEntry, UsageLog, UsageLogCopy, UsageLogError,
 };
 
 fn sliding_log(limit: u64) -> UsageLogAlgorithm {
     let limit: Limit = format!("{{algorithm: sliding_log, limit: {limit}, per: 1s}}").parse().unwrap();
     match limit.algorithm() {
         Algorithm::UsageLog(algorithm) => algorithm.clone(),
-        Algorithm::Packed(_) | Algorithm::Leases(_) => unreachable!("a sliding log is a ledger"),
+        Algorithm::Packed(_) | Algorithm::Leases(_) => unreachable!("a sliding log keeps a usage log"),
     }
 }
 
@@ -18,11 +18,11 @@ fn timed_cost(now_ns: u64, cost: u64) -> TimedCost {
     TimedCost { now: Timestamp::from_nanos(now_ns), cost }
 }
 
-fn entries(ledger: &UsageLog) -> Vec<UsageEntry> {
-    ledger.entries().collect()
+fn entries(log: &UsageLog) -> Vec<UsageEntry> {
+    log.entries().collect()
 }
 
-/// What happens to a ledger: charged, or units taken back.
+/// What happens to a log: a charge or a refund.
 #[derive(Clone, Copy, Debug)]
 enum Event {
     Charge { later_ns: u64, cost: u64 },
@@ -37,18 +37,18 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 struct History {
-    ledger: UsageLog,
+    log: UsageLog,
     now_ns: u64,
 }
 
 impl History {
-    fn play(&mut self, algorithm: &UsageLogAlgorithm, event: Event) {
+    fn apply(&mut self, algorithm: &UsageLogAlgorithm, event: Event) {
         match event {
             Event::Charge { later_ns, cost } => {
                 self.now_ns += later_ns;
-                algorithm.charge(&mut self.ledger, timed_cost(self.now_ns, cost));
+                algorithm.charge(&mut self.log, timed_cost(self.now_ns, cost));
             }
-            Event::Refund { cost } => algorithm.refund(&mut self.ledger, timed_cost(self.now_ns, cost)),
+            Event::Refund { cost } => algorithm.refund(&mut self.log, timed_cost(self.now_ns, cost)),
         }
     }
 }
@@ -61,18 +61,18 @@ proptest! {
         after in prop::collection::vec((0_u64..200_000_000, 0_u64..5), 1..40),
     ) {
         let algorithm = sliding_log(20);
-        let mut played = History { ledger: UsageLog::default(), now_ns: 0 };
-        before.into_iter().for_each(|event| played.play(&algorithm, event));
-        let mut again = UsageLog::from_entries(played.ledger.entries()).unwrap();
-        prop_assert_eq!(entries(&again), entries(&played.ledger));
+        let mut history = History { log: UsageLog::default(), now_ns: 0 };
+        before.into_iter().for_each(|event| history.apply(&algorithm, event));
+        let mut restored = UsageLog::from_entries(history.log.entries()).unwrap();
+        prop_assert_eq!(entries(&restored), entries(&history.log));
         for (later_ns, cost) in after {
-            played.now_ns += later_ns;
-            let ask = timed_cost(played.now_ns, cost);
-            prop_assert_eq!(algorithm.decide(&mut again, ask), algorithm.decide(&mut played.ledger, ask));
+            history.now_ns += later_ns;
+            let request = timed_cost(history.now_ns, cost);
+            prop_assert_eq!(algorithm.decide(&mut restored, request), algorithm.decide(&mut history.log, request));
         }
     }
 
-    /// Whatever happens between two looks, the finished copy is the ledger as it is at the last one.
+    /// Whatever happens between two steps, the finished copy equals the log at the last step.
     #[test]
     fn an_incremental_copy_equals_the_log_at_the_last_step(
         before in prop::collection::vec(event(), 0..60),
@@ -80,60 +80,60 @@ proptest! {
         entries_max in 1_usize..12,
     ) {
         let algorithm = sliding_log(60);
-        let mut played = History { ledger: UsageLog::default(), now_ns: 0 };
-        before.into_iter().for_each(|event| played.play(&algorithm, event));
+        let mut history = History { log: UsageLog::default(), now_ns: 0 };
+        before.into_iter().for_each(|event| history.apply(&algorithm, event));
         let mut copy = UsageLogCopy::default();
         for events in between {
-            if copy.copy_next(&played.ledger, entries_max) == CopyProgress::Complete {
-                prop_assert_eq!(copy.into_entries(), entries(&played.ledger));
+            if copy.copy_next(&history.log, entries_max) == CopyProgress::Complete {
+                prop_assert_eq!(copy.into_entries(), entries(&history.log));
                 return Ok(());
             }
-            events.into_iter().for_each(|event| played.play(&algorithm, event));
+            events.into_iter().for_each(|event| history.apply(&algorithm, event));
         }
-        prop_assert_eq!(copy.copy_next(&played.ledger, usize::MAX), CopyProgress::Complete);
-        prop_assert_eq!(copy.into_entries(), entries(&played.ledger));
+        prop_assert_eq!(copy.copy_next(&history.log, usize::MAX), CopyProgress::Complete);
+        prop_assert_eq!(copy.into_entries(), entries(&history.log));
     }
 }
 
 #[test]
 fn a_copy_restarts_when_the_log_was_reset() {
     let algorithm = sliding_log(60);
-    let mut ledger = UsageLog::default();
-    (0..50).for_each(|at| algorithm.charge(&mut ledger, timed_cost(at, 1)));
+    let mut log = UsageLog::default();
+    (0..50).for_each(|at| algorithm.charge(&mut log, timed_cost(at, 1)));
     let mut copy = UsageLogCopy::default();
-    assert_eq!(copy.copy_next(&ledger, 10), CopyProgress::Partial);
-    algorithm.charge(&mut ledger, timed_cost(5_000_000_000, 1));
-    assert_eq!((copy.copy_next(&ledger, 10), copy.restarts()), (CopyProgress::Complete, 1));
+    assert_eq!(copy.copy_next(&log, 10), CopyProgress::Partial);
+    algorithm.charge(&mut log, timed_cost(5_000_000_000, 1));
+    assert_eq!((copy.copy_next(&log, 10), copy.restarts()), (CopyProgress::Complete, 1));
     assert_eq!(copy.into_entries(), [UsageEntry { stamp: 5_000_000_000, units: 1 }]);
 }
 
 #[test]
 fn invalid_entries_are_refused() {
-    let of = |entries: &[(u64, u64)]| {
+    let restored_units = |entries: &[(u64, u64)]| {
         UsageLog::from_entries(
             entries.iter().map(|(stamp, units)| UsageEntry { stamp: *stamp, units: *units }),
         )
-        .map(|ledger| ledger.units())
+        .map(|log| log.units())
     };
-    let most = 1 << 40;
-    assert_eq!(of(&[]), Ok(0));
-    assert_eq!(of(&[(1, 5), (2, 1)]), Ok(6));
-    assert_eq!(of(&[(1, most), (2, most - 1)]), Ok(2 * most - 1));
-    assert_eq!(of(&[(1, 5), (1, 1)]), Err(UsageLogError::OutOfOrder));
-    assert_eq!(of(&[(2, 5), (1, 1)]), Err(UsageLogError::OutOfOrder));
-    assert_eq!(of(&[(1, 0)]), Err(UsageLogError::UnitsOutOfRange));
-    assert_eq!(of(&[(1, most + 1)]), Err(UsageLogError::UnitsOutOfRange));
-    assert_eq!(of(&[(1, most), (2, most)]), Err(UsageLogError::UnitsOutOfRange));
-    assert_eq!(of(&[(1, u64::MAX), (2, u64::MAX)]), Err(UsageLogError::UnitsOutOfRange));
+    let units_max = 1 << 40;
+    assert_eq!(restored_units(&[]), Ok(0));
+    assert_eq!(restored_units(&[(1, 5), (2, 1)]), Ok(6));
+    assert_eq!(restored_units(&[(1, units_max), (2, units_max - 1)]), Ok(2 * units_max - 1));
+    assert_eq!(restored_units(&[(1, 5), (1, 1)]), Err(UsageLogError::OutOfOrder));
+    assert_eq!(restored_units(&[(2, 5), (1, 1)]), Err(UsageLogError::OutOfOrder));
+    assert_eq!(restored_units(&[(1, 0)]), Err(UsageLogError::UnitsOutOfRange));
+    assert_eq!(restored_units(&[(1, units_max + 1)]), Err(UsageLogError::UnitsOutOfRange));
+    assert_eq!(restored_units(&[(1, units_max), (2, units_max)]), Err(UsageLogError::UnitsOutOfRange));
+    assert_eq!(restored_units(&[(1, u64::MAX), (2, u64::MAX)]), Err(UsageLogError::UnitsOutOfRange));
 }
 
 #[test]
 fn the_largest_possible_log_is_accepted() {
-    let most = (1 << 40) - 1;
-    let algorithm = sliding_log(most);
-    let mut ledger = UsageLog::default();
-    algorithm.charge(&mut ledger, timed_cost(1, u64::MAX));
-    algorithm.charge(&mut ledger, timed_cost(2, most));
-    assert_eq!(ledger.units(), 2 * most + 1);
-    assert_eq!(UsageLog::from_entries(ledger.entries()).map(|again| again.units()), Ok(ledger.units()));
+    let limit = (1 << 40) - 1;
+    let algorithm = sliding_log(limit);
+    let mut log = UsageLog::default();
+    algorithm.charge(&mut log, timed_cost(1, u64::MAX));
+    algorithm.charge(&mut log, timed_cost(2, limit));
+    assert_eq!(log.units(), 2 * limit + 1);
+    assert_eq!(UsageLog::from_entries(log.entries()).map(|restored| restored.units()), Ok(log.units()));
 }

@@ -1,4 +1,4 @@
-//! What it costs to ask what time it is: a good part of a decision, whichever clock it is.
+//! The cost of reading a clock, which is a large part of a decision.
 
 use std::hint::black_box;
 use std::time::{Instant, SystemTime};
@@ -6,22 +6,21 @@ use std::time::{Instant, SystemTime};
 use rustix::time::{ClockId, clock_gettime};
 use tidegate::{Clock, SystemClock};
 
-use super::pace::Pace;
-use super::race::{least, median};
-use crate::stopwatch::ThreadTime;
+use super::RunLength;
+use crate::measure::{ThreadTime, least, median};
 use crate::table::Table;
 
-/// A clock and a turn of reading it.
+/// The name of a clock, and a loop that reads it.
 type Reader = (&'static str, Box<dyn Fn(u64)>);
 
 /// Measures and prints all clocks.
-pub(super) fn run(pace: &Pace) {
+pub(super) fn run(length: &RunLength) {
     eprintln!("clocks");
     let readers = readers();
-    // Clocks cost tens of nanoseconds; a turn need not be exact.
-    let readings = pace.turn_ns / 4 / 25;
+    // A reading takes tens of nanoseconds; the length of a turn need not be exact.
+    let readings = length.turn_ns / 4 / 25;
     let mut turns: Vec<Vec<f64>> = vec![Vec::new(); readers.len()];
-    for _ in 0..pace.rounds {
+    for _ in 0..length.rounds {
         for ((_, read), turns) in readers.iter().zip(&mut turns) {
             let cpu = ThreadTime::start();
             read(readings);
@@ -33,15 +32,15 @@ pub(super) fn run(pace: &Pace) {
         let (least, median) = (least(turns.iter().copied()), median(turns.iter().copied()));
         table.row([(*name).to_owned(), format!("{least:.1}"), format!("{median:.1}")]);
     }
-    table.note("coarse clocks move once in 1 to 4 ms, a cached one when something updates it.");
+    table.note("Coarse clocks move every 1 to 4 ms; a cached clock moves when the program updates it.");
     print!("{table}");
 }
 
-#[allow(clippy::disallowed_methods, reason = "clocks are what is measured")]
+#[allow(clippy::disallowed_methods, reason = "this measures clocks")]
 fn readers() -> Vec<Reader> {
     let system = SystemClock::new();
     let quanta = quanta::Clock::new();
-    #[allow(unused_mut, reason = "peers add theirs")]
+    #[allow(unused_mut, reason = "the feature `peers` adds clocks")]
     let mut readers: Vec<Reader> = vec![
         reader("tidegate SystemClock", move || system.now()),
         reader("quanta, now", {
@@ -63,7 +62,7 @@ fn readers() -> Vec<Reader> {
     readers
 }
 
-/// A loop of its own for each clock, so that a reading costs no call through a pointer.
+/// Each clock has its own loop, so that a reading is not a call through a pointer.
 fn reader<T>(name: &'static str, read: impl Fn() -> T + 'static) -> Reader {
     let turn = move |readings: u64| {
         for _ in 0..readings {

@@ -1,59 +1,68 @@
-//! What a decision costs, and a key: Tidegate beside its peers, in one run.
+//! The cost of a decision and of a key: Tidegate and other rate limiters in one run.
 //!
 //! ```text
-//! workload      which keys come, in which order      terms        which limit they are under
-//! contenders/   who decides                          race         takes turns, takes times
-//! speed, denial, ledgers, rss, clocks                the tables
-//! goals                                              which of them are good enough
+//! workload                                     keys, their order, and their limit
+//! contenders/                                  the rate limiters
+//! race                                         contenders take turns and are timed
+//! speed, denial, usage_logs, memory, clocks    the tables
 //! ```
 
 mod clocks;
 mod contenders;
-mod cores;
 mod denial;
-mod goals;
-mod ledgers;
-mod pace;
+mod memory;
 mod race;
-mod rss;
 mod speed;
-mod terms;
+mod usage_logs;
 mod workload;
 
-pub(crate) use cores::waited_ns;
-pub(crate) use race::{least, median};
-pub use rss::{KEYS_MAX as RSS_KEYS, run as run_rss, run_child as run_rss_child};
+pub(crate) use memory::run as run_rss;
+pub use memory::{KEYS_MAX as RSS_KEYS, run_child as run_rss_child};
 
-use goals::Goals;
-use pace::Pace;
-
-use crate::stopwatch::WallTime;
+use crate::goals::{self, Goal};
+use crate::measure::WallTime;
+use crate::process::print_machine;
 
 /// A part of the benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Section {
-    /// Decisions that admit, by workload and number of threads.
+    /// Decisions that admit, by kind of traffic and number of threads.
     Speed,
     /// Decisions that deny.
     Denial,
     /// `sub_windows` and `sliding_log` by size.
-    Ledgers,
+    UsageLogs,
     /// Memory per key.
-    Rss,
-    /// What it costs to ask what time it is.
+    Memory,
+    /// Reading a clock.
     Clocks,
+}
+
+/// How long to measure.
+struct RunLength {
+    /// Turns of each contender.
+    rounds: usize,
+    /// The length of a turn in CPU time of one thread.
+    turn_ns: u64,
+    /// The most keys in the memory table.
+    rss_keys: u64,
+}
+
+impl RunLength {
+    const FULL: Self = Self { rounds: 11, turn_ns: 40_000_000, rss_keys: RSS_KEYS };
+    const QUICK: Self = Self { rounds: 5, turn_ns: 10_000_000, rss_keys: 1_000_000 };
 }
 
 impl Section {
     const ALL: [(&'static str, Self); 5] = [
         ("speed", Self::Speed),
         ("denial", Self::Denial),
-        ("ledgers", Self::Ledgers),
+        ("ledgers", Self::UsageLogs),
         ("clocks", Self::Clocks),
-        ("rss", Self::Rss),
+        ("rss", Self::Memory),
     ];
 
-    /// The section of that name.
+    /// Finds a section by name.
     pub fn parse(name: &str) -> Result<Self, String> {
         let known = Self::ALL.iter().find(|(known, _)| *known == name);
         known.map(|(_, section)| *section).ok_or_else(|| {
@@ -63,43 +72,24 @@ impl Section {
     }
 }
 
-/// Runs the sections, all of them if none is named, and prints their tables and the goals they speak to.
+/// Runs the named sections, or all, and prints their tables and goals.
 pub fn run(quick: bool, sections: &[Section]) {
-    let pace = if quick { Pace::QUICK } else { Pace::FULL };
+    let length = if quick { RunLength::QUICK } else { RunLength::FULL };
     let wall = WallTime::start();
-    let mut goals = Goals::default();
+    let mut goals: Vec<Goal> = Vec::new();
     print_machine();
     for (_, section) in Section::ALL {
         if !sections.is_empty() && !sections.contains(&section) {
             continue;
         }
         match section {
-            Section::Speed => speed::run(&pace, &mut goals),
-            Section::Denial => denial::run(&pace, &mut goals),
-            Section::Ledgers => ledgers::run(&pace),
-            Section::Clocks => clocks::run(&pace),
-            Section::Rss => rss::run_with_goals(pace.rss_keys, &mut goals),
+            Section::Speed => goals.extend(speed::run(&length)),
+            Section::Denial => goals.extend(denial::run(&length)),
+            Section::UsageLogs => usage_logs::run(&length),
+            Section::Clocks => clocks::run(&length),
+            Section::Memory => goals.extend(memory::run(length.rss_keys)),
         }
     }
-    print!("{goals}");
+    goals::print(&goals);
     eprintln!("took {:.0} s", wall.elapsed_ns() as f64 / 1e9);
-}
-
-/// What the figures depend on besides the code.
-pub(crate) fn print_machine() {
-    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-    let cpuinfo = read("/proc/cpuinfo");
-    let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or(": unknown");
-    let cores = std::thread::available_parallelism().map_or(0, usize::from);
-    let huge_pages = read("/sys/kernel/mm/transparent_hugepage/enabled");
-    println!("processor{model}, {cores} cores, transparent huge pages {}", huge_pages.trim());
-    if cfg!(debug_assertions) {
-        println!("This is a debug build: these figures mean nothing. Build with --release.");
-    }
-    if !cfg!(feature = "peers") {
-        println!("Built without --features peers: Tidegate and the floor alone.");
-    }
-    if cores < 2 {
-        println!("There is one core: figures of two threads are figures of taking turns.");
-    }
 }

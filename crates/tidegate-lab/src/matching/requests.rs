@@ -1,10 +1,10 @@
-//! Requests, laid out beforehand, so that making them up is not measured.
+//! The requests of a run, generated before it so that only matching is measured.
 
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use tidegate_core::rules::{Descriptor, Entry};
 
-use super::mix::Mix;
+use super::rule_mix::RuleMix;
 
 const REQUESTS: usize = 4_096;
 /// Every run measures the same requests.
@@ -16,8 +16,8 @@ pub(super) struct Requests {
 }
 
 impl Requests {
-    /// Of four requests three are for one of the rules, and one is for a rule that is not there.
-    pub(super) fn new(mix: Mix, rules: usize) -> Self {
+    /// Three of four requests match one of the rules, and one matches a rule that does not exist.
+    pub(super) fn new(mix: RuleMix, rules: usize) -> Self {
         let mut random = SmallRng::seed_from_u64(SEED);
         let request = |number: usize| {
             let rule = if number % 4 == 3 { rules + number } else { random.random_range(0..rules) };
@@ -30,14 +30,14 @@ impl Requests {
         self.all.len()
     }
 
-    /// Hands out all of them. A listener has the parts of a request at hand, so a descriptor of them is cheap.
-    pub(super) fn each(&self, mut then: impl FnMut(&Descriptor<'_>)) {
-        let mut entries = [Entry { key: "", value: "" }; Mix::ENTRIES_MAX];
+    /// Calls `use_request` with each of them. It builds descriptors from existing strings, as a listener does.
+    pub(super) fn each(&self, mut use_request: impl FnMut(&Descriptor<'_>)) {
+        let mut entries = [Entry { key: "", value: "" }; RuleMix::ENTRIES_MAX];
         for request in &self.all {
             for (entry, (key, value)) in entries.iter_mut().zip(request) {
                 *entry = Entry { key, value };
             }
-            then(&Descriptor::new(&entries[..request.len().min(Mix::ENTRIES_MAX)], 1));
+            use_request(&Descriptor::new(&entries[..request.len().min(RuleMix::ENTRIES_MAX)], 1));
         }
     }
 

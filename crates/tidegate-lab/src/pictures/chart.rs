@@ -1,214 +1,198 @@
-//! The picture of one algorithm.
-//!
-//! From top to bottom: name and limit, what to see, figures that are the legend of the marks; then over time
-//! the requests, the bars, what leaves if that is not at once, the level; below it the axis and a legend of
-//! lines.
+//! The picture of one subject, and the overview of all algorithms.
 
-use super::bin::Bin;
-use super::geometry::{Point, Px, TimeAxis};
-use super::lanes::{self, Bars, Scale, Upright};
-use super::legend::{Entry, Sample};
-use super::marks::Marks;
-use super::run::Fate;
-use super::scene::Scene;
-use super::svg::{About, Anchor, Path, Svg};
-use super::tally::{Tally, Worst};
-use super::theme;
-use super::trace::{END_NS, WINDOW_NS};
+use super::lanes::{
+    ADMITTED, Bin, CROSS, DENIED, DOT, EDGE, LEVEL, LEVEL_MAX, MARK, RING, Sample, Scale, UNRELEASED, WORST,
+};
+use super::run::{Request, Run};
+use super::subjects::SubjectKind;
+use super::svg::{Canvas, WIDTH};
+use super::trace::{LIMIT, WINDOW_NS};
 
-/// As wide as the text of a README is shown.
-pub const WIDTH: Px = Px::whole(860);
+const MARGIN: u64 = 240;
+/// Where the labels of lanes end.
+const LABEL_END: u64 = 940;
+/// A quarter of a window: wide enough to see.
+const BAR_NS: u64 = 250_000_000;
+/// The height of a unit of the level, the same in all charts.
+const LEVEL_UNIT: u64 = 60;
 
-const MARGIN: Px = Px::whole(24);
-const AXIS: TimeAxis = TimeAxis { left: Px::whole(106), second: Px::whole(77) };
-/// Where words beside a lane end.
-const BESIDE: Px = Px::whole(94);
-/// Where the columns of figures begin.
-const COLUMNS: [Px; 3] = [MARGIN, Px::whole(216), Px::whole(366)];
-/// The height of a unit of the level; the same in all pictures, so that they can be compared.
-const LEVEL_UNIT: Px = Px::tenths(60);
-/// The most units of the level in any of the pictures, and a little air.
-const LEVEL_HEIGHT: Px = Px::whole(74);
-/// A quarter of a window: wide enough for bars that can be seen.
-const BIN_NS: u64 = 250_000_000;
-const BAR_UNIT: Px = Px::tenths(24);
+/// Draws one subject.
+pub fn draw(run: &Run) -> String {
+    let subject = &run.subject;
+    let departures: Vec<Request> =
+        run.departures_ns().map(|at_ns| Request { at_ns, leaves_ns: Some(at_ns) }).collect();
+    let has_departures = run.delayed() > 0;
+    let tallest = Bin::stacks(&departures).iter().map(|stack| stack.requests.len() as u64).max();
+    let (requests_y, bars_y, departures_y) = (2_240, 2_920, 3_452 + MARK * tallest.unwrap_or(1));
+    let level_y = if has_departures { departures_y + 280 + LEVEL_UNIT * run.level_max } else { 4_240 };
+    let mut canvas = Canvas {
+        name: subject.name,
+        title: format!("{}: {}", subject.name, subject.limit()),
+        description: format!("{} {}", subject.caption, figures(run)),
+        height: level_y + 680,
+        left: 1_060,
+        second: 770,
+        body: String::new(),
+    };
 
-/// Room for the words beside a bracket.
-const BRACKET_WORDS: Px = Px::whole(150);
+    canvas.text("tg-name", (MARGIN, 380), subject.name);
+    canvas.text("tg-code tg-muted tg-end", (WIDTH - MARGIN, 370), &subject.limit());
+    canvas.text("tg-caption", (MARGIN, 620), subject.caption);
+    figures_with_marks(&mut canvas, run, 940);
+    canvas.edges(1_460, level_y, subject.window_ms);
+    canvas.phases(1_240);
 
-/// Where the lanes are, from above to below.
-struct Lanes {
-    requests_bottom: Px,
-    bars_zero: Px,
-    departures: Option<Px>,
-    level_zero: Px,
-}
+    labels(&mut canvas, requests_y - 140, ["requests", "one mark each"]);
+    canvas.base(requests_y);
+    canvas.marks(requests_y - MARK / 2, &run.requests);
+    bracket(&mut canvas, run, requests_y + 60);
 
-impl Lanes {
-    fn of(scene: &Scene) -> Self {
-        let (requests_bottom, bars_zero) = (Px::whole(224), Px::whole(292));
-        let departures =
-            scene.worst_leaving.map(|_| Px::whole(350) + lanes::departures_rise(AXIS, &scene.run));
-        let level_zero = match departures {
-            None => Px::whole(350) + LEVEL_HEIGHT,
-            // Below what leaves, the level is as near as its bound allows.
-            Some(y) => y + Px::whole(28) + LEVEL_UNIT * scene.run.room,
-        };
-        Self { requests_bottom, bars_zero, departures, level_zero }
+    labels(&mut canvas, bars_y - 100, ["per 0.25 s", "up: admitted"]);
+    canvas.text("tg-small tg-muted tg-end", (LABEL_END, bars_y + 180), &format!("down: {}", denied(run)));
+    canvas.admitted_and_denied(Scale { zero: bars_y, unit: 24 }, &Bin::all_of(&run.requests, BAR_NS));
+
+    if has_departures {
+        labels(&mut canvas, departures_y - 30, ["departures", "one dot each"]);
+        canvas.marks(departures_y, &departures);
     }
-}
 
-/// Draws it.
-pub fn draw(scene: &Scene) -> String {
-    let lanes = Lanes::of(scene);
-    let height = lanes.level_zero + Px::whole(68);
-    let about = About {
-        id: format!("tg-{}", scene.name),
-        title: format!("{}: {}", scene.name, scene.limit),
-        description: format!("{} {}", scene.see, scene.in_figures()),
-        width: WIDTH,
-        height,
+    let (level, meaning) = match subject.kind {
+        SubjectKind::Rate => ("in use", "in use: counted against the limit"),
+        SubjectKind::Concurrency => ("in flight", "in flight: counted against the limit"),
+        _ => ("waiting", "waiting: no permit yet"),
     };
-    let mut svg = Svg::new(&about, &theme::style());
-    card(&mut svg, height);
-    header(&mut svg, scene);
-    let upright = Upright { top: Px::whole(146), bottom: lanes.level_zero };
-    lanes::edges(&mut svg, AXIS, upright, scene.edges);
-    lanes::phases(&mut svg, AXIS, Px::whole(124));
-    requests(&mut svg, scene, &lanes);
-    bars(&mut svg, scene, &lanes);
-    departures(&mut svg, scene, &lanes);
-    level(&mut svg, scene, &lanes);
-    lanes::seconds(&mut svg, AXIS, lanes.level_zero);
-    legend(&mut svg, scene, lanes.level_zero + Px::whole(48));
-    svg.finish()
-}
-
-/// The ground that a picture stands on.
-pub fn card(svg: &mut Svg, height: Px) {
-    let (half, one) = (Px::tenths(5), Px::whole(1));
-    let (width, height) = (WIDTH - one, height - one);
-    svg.element(
-        "rect",
-        &[
-            ("class", &"tg-card"),
-            ("x", &half),
-            ("y", &half),
-            ("width", &width),
-            ("height", &height),
-            ("rx", &10),
-        ],
-    );
-}
-
-fn header(svg: &mut Svg, scene: &Scene) {
-    let right = WIDTH - MARGIN;
-    svg.text("tg-name", Anchor::Start, Point { x: MARGIN, y: Px::whole(38) }, &scene.name);
-    svg.text("tg-code tg-muted", Anchor::End, Point { x: right, y: Px::whole(37) }, &scene.limit);
-    svg.text("tg-see", Anchor::Start, Point { x: MARGIN, y: Px::whole(62) }, &scene.see);
-    figures(svg, scene, Px::whole(94));
-}
-
-/// The figures, each with its mark.
-fn figures(svg: &mut Svg, scene: &Scene, y: Px) {
-    let Tally { at_once, delayed, denied } = scene.tally;
-    let (worst, refused) = (scene.worst.requests, scene.words.denied);
-    let waiting = Fate::Delayed { by_ns: 1 };
-    let mut figure = |column: usize, fate: Fate, text: String| {
-        let x = COLUMNS[column];
-        Marks::sample(svg, fate, Point { x: x + Px::whole(4), y: y - Px::whole(5) });
-        svg.text("tg-figure", Anchor::Start, Point { x: x + Px::whole(15), y }, &text);
-    };
-    let worst = match scene.worst_leaving {
-        None => {
-            figure(0, Fate::Admitted, format!("{at_once} admitted"));
-            figure(1, Fate::Denied, format!("{denied} {refused}"));
-            format!("worst second: {worst} admitted")
-        }
-        Some(leaving) => {
-            figure(0, Fate::Admitted, format!("{at_once} admitted at once"));
-            figure(1, waiting, format!("{delayed} after a wait"));
-            figure(2, Fate::Denied, format!("{denied} {refused}"));
-            format!("worst second: {worst} admitted, {} leave", leaving.requests)
-        }
-    };
-    svg.text("tg-figure", Anchor::End, Point { x: WIDTH - MARGIN, y }, &worst);
-    if !scene.run.lost.is_empty() {
-        let [.., x] = COLUMNS;
-        Sample::Lost.draw(svg, Point { x: x - Px::whole(13), y: y - Px::whole(5) });
-        let lost = format!("{} never give back", scene.run.lost.len());
-        svg.text("tg-figure", Anchor::Start, Point { x: x + Px::whole(15), y }, &lost);
+    canvas.text("tg-small tg-end", (LABEL_END, level_y - LEVEL_UNIT * run.level_max + 40), subject.bound);
+    canvas.text("tg-lane tg-end", (LABEL_END, level_y - 50), level);
+    canvas.level(Scale { zero: level_y, unit: LEVEL_UNIT }, run);
+    canvas.seconds(level_y);
+    let mut legend =
+        vec![(1_060, LEVEL, meaning), (3_560, LEVEL_MAX, "maximum"), (4_700, WORST, "worst second")];
+    match subject.window_ms {
+        None => {}
+        Some(1_000) => legend.push((6_100, EDGE, "a window starts")),
+        Some(_) => legend.push((6_100, EDGE, "a sub-window starts")),
     }
+    if !run.unreleased.is_empty() {
+        legend.push((6_100, UNRELEASED, "never released, until the ttl"));
+    }
+    canvas.legend(level_y + 480, &legend);
+    canvas.finish()
 }
 
-fn requests(svg: &mut Svg, scene: &Scene, lanes: &Lanes) {
-    let bottom = lanes.requests_bottom;
-    beside(svg, bottom - Px::whole(14), ["requests", "one mark each"]);
-    lanes::base(svg, AXIS, bottom);
-    lanes::requests(svg, AXIS, bottom, &scene.run);
-    bracket(svg, bottom + Px::whole(6), scene.worst, "admitted");
+/// The figures as one sentence.
+pub fn figures(run: &Run) -> String {
+    let (requests, admitted, worst) = (run.requests.len(), run.admitted(), run.worst_ns().len());
+    let mut denied = format!("{} {}", run.denied(), denied(run));
+    if !run.unreleased.is_empty() {
+        denied += &format!("; {} never released", run.unreleased.len());
+    }
+    let leave = run.leaving_max().map(|leave| format!(" and {leave} leave")).unwrap_or_default();
+    format!(
+        "{requests} requests: {admitted} admitted, {denied}; at most {worst} are admitted{leave} in any 1 s."
+    )
 }
 
-/// Shows where the most passed in a window.
-fn bracket(svg: &mut Svg, top: Px, worst: Worst, what: &str) {
-    let (left, right) = (AXIS.x(worst.first_ns), AXIS.x((worst.first_ns + WINDOW_NS).min(END_NS)));
-    let bottom = top + Px::whole(5);
-    let mut path = Path::default();
-    path.move_to(Point { x: left, y: top });
-    path.up_or_down_to(bottom);
-    path.across_to(right);
-    path.up_or_down_to(top);
-    svg.path("tg-worst", &path);
-    let (anchor, x) = if right + BRACKET_WORDS > WIDTH - MARGIN {
-        (Anchor::End, left - Px::whole(6))
+fn denied(run: &Run) -> &'static str {
+    if run.subject.is_pacer() { "refused" } else { "denied" }
+}
+
+fn figures_with_marks(canvas: &mut Canvas, run: &Run, y: u64) {
+    let mut figure = |x: u64, (class, path): Sample, text: String| {
+        let transform = format!("translate({} {})scale(1.8)", x - 110, y - 50);
+        canvas.body +=
+            &format!("<g transform=\"{transform}\"><path class=\"{class}\" d=\"M0 0{path}\"/></g>\n");
+        canvas.text("tg-figure", (x, y), &text);
+    };
+    let denied = format!("{} {}", run.denied(), denied(run));
+    let mut worst = format!("worst second: {} admitted", run.worst_ns().len());
+    if let Some(leave) = run.leaving_max() {
+        figure(390, DOT, format!("{} admitted now", run.admitted() - run.delayed()));
+        figure(2_150, RING, format!("{} admitted later", run.delayed()));
+        figure(4_010, CROSS, denied);
+        worst += &format!(", {leave} leave");
     } else {
-        (Anchor::Start, right + Px::whole(6))
+        figure(390, DOT, format!("{} admitted", run.admitted()));
+        figure(2_150, CROSS, denied);
+    }
+    canvas.text("tg-figure tg-end", (WIDTH - MARGIN, y), &worst);
+    if !run.unreleased.is_empty() {
+        canvas.path(UNRELEASED.0, &format!("M3560 {}{}", y - 50, UNRELEASED.1));
+        canvas.text("tg-figure", (3_840, y), &format!("{} never released", run.unreleased.len()));
+    }
+}
+
+/// Shows where the worst second is.
+fn bracket(canvas: &mut Canvas, run: &Run, top: u64) {
+    let worst_ns = run.worst_ns();
+    let (left, right) = (canvas.x(worst_ns[0]), canvas.x(worst_ns[0] + WINDOW_NS));
+    canvas.path("tg-worst", &format!("M{left} {top}v50H{right}v-50"));
+    let text = format!("{} admitted in 1 s", worst_ns.len());
+    canvas.text("tg-small tg-lane", (right + 60, top + 70), &text);
+}
+
+fn labels(canvas: &mut Canvas, y: u64, [name, detail]: [&str; 2]) {
+    canvas.text("tg-lane tg-end", (LABEL_END, y), name);
+    canvas.text("tg-small tg-muted tg-end", (LABEL_END, y + 140), detail);
+}
+
+/// The name of the overview.
+pub const OVERVIEW: &str = "overview";
+
+/// Draws all algorithms below one another.
+pub fn draw_overview(runs: &[Run]) -> String {
+    const TOP: u64 = 1_820;
+    const ROW: u64 = 840;
+    const FIGURES: u64 = 7_240;
+    const UNIT: u64 = 20;
+    let bottom = TOP + ROW * runs.len() as u64;
+    let title =
+        format!("The same requests, {} algorithms: {LIMIT} per second, or {LIMIT} in flight", runs.len());
+    let description: Vec<String> =
+        runs.iter().map(|run| format!("{}: {}", run.subject.name, figures(run))).collect();
+    let mut canvas = Canvas {
+        name: OVERVIEW,
+        title: title.clone(),
+        description: description.join(" "),
+        height: bottom + 660,
+        left: 1_420,
+        second: 590,
+        body: String::new(),
     };
-    let text = format!("{} {what} in 1 s", worst.requests);
-    svg.text("tg-small tg-lane", anchor, Point { x, y: bottom + Px::whole(2) }, &text);
-}
-
-fn bars(svg: &mut Svg, scene: &Scene, lanes: &Lanes) {
-    let scale = Scale { zero: lanes.bars_zero, unit: BAR_UNIT };
-    beside(svg, lanes.bars_zero - Px::whole(10), ["per 0.25 s", "up: admitted"]);
-    let below = Point { x: BESIDE, y: lanes.bars_zero + Px::whole(18) };
-    svg.text("tg-small tg-muted", Anchor::End, below, &format!("down: {}", scene.words.denied));
-    lanes::base(svg, AXIS, lanes.bars_zero);
-    let bins: Vec<_> = Bin::all_of(&scene.run.requests, BIN_NS).collect();
-    lanes::bars(svg, &Bars { axis: AXIS, scale, width_ns: BIN_NS }, &bins);
-}
-
-fn departures(svg: &mut Svg, scene: &Scene, lanes: &Lanes) {
-    let Some(y) = lanes.departures else { return };
-    beside(svg, y - Px::whole(3), ["leave", scene.words.leave]);
-    lanes::departures(svg, AXIS, y, &scene.run);
-}
-
-fn level(svg: &mut Svg, scene: &Scene, lanes: &Lanes) {
-    let scale = Scale { zero: lanes.level_zero, unit: LEVEL_UNIT };
-    let bound = scale.y(scene.run.room) + Px::whole(4);
-    svg.text("tg-small", Anchor::End, Point { x: BESIDE, y: bound }, &scene.room);
-    let name = Point { x: BESIDE, y: lanes.level_zero - Px::whole(5) };
-    svg.text("tg-lane", Anchor::End, name, scene.words.level);
-    lanes::level(svg, AXIS, scale, &scene.run);
-    lanes::lost(svg, AXIS, scale, &scene.run);
-}
-
-/// Two lines of words to the left of a lane.
-fn beside(svg: &mut Svg, y: Px, [name, detail]: [&str; 2]) {
-    svg.text("tg-lane", Anchor::End, Point { x: BESIDE, y }, name);
-    svg.text("tg-small tg-muted", Anchor::End, Point { x: BESIDE, y: y + Px::whole(14) }, detail);
-}
-
-fn legend(svg: &mut Svg, scene: &Scene, y: Px) {
-    let entry = |left, sample, words| Entry { left: Px::whole(left), sample, words };
-    entry(106, Sample::Level, scene.words.level_is).draw(svg, y);
-    entry(356, Sample::Limit, "the most that fits").draw(svg, y);
-    entry(510, Sample::Worst, "the worst second").draw(svg, y);
-    if let Some(entry) = Entry::of_edges(Px::whole(650), scene.edges) {
-        entry.draw(svg, y);
+    canvas.text("tg-name", (MARGIN, 380), &title);
+    let caption = "Up: admitted. Down: denied. Below: how much of the limit is in use.";
+    canvas.text("tg-caption", (MARGIN, 620), &format!("{caption} For concurrency, a request takes 400 ms."));
+    canvas.phases(980);
+    if let Some(run) = runs.first() {
+        let (zero, stacks) = (TOP - 200, Bin::stacks(&run.requests));
+        canvas.base(zero);
+        canvas.bars("tg-solid", zero, &stacks, |stack| zero - UNIT * stack.requests.len() as u64);
+        canvas.text("tg-lane", (MARGIN, zero - 120), "requests");
+        canvas.text("tg-small tg-muted", (MARGIN, zero + 30), "per 1/16 s");
+        canvas.text("tg-lane", (FIGURES, zero - 120), &format!("{} requests", run.requests.len()));
     }
-    if !scene.run.lost.is_empty() {
-        entry(650, Sample::Lost, "lost until the ttl is over").draw(svg, y);
+    for (number, run) in (0..).zip(runs) {
+        let top = TOP + ROW * number;
+        canvas.edges(top + 20, top + 720, run.subject.window_ms);
+        canvas.text("tg-lane", (MARGIN, top + 280), run.subject.name);
+        canvas.text("tg-small tg-muted", (MARGIN, top + 430), run.subject.options);
+        canvas.admitted_and_denied(Scale { zero: top + 240, unit: UNIT }, &Bin::stacks(&run.requests));
+        canvas.level(Scale { zero: top + 720, unit: UNIT }, run);
+        canvas.text("tg-lane", (FIGURES, top + 280), &format!("{} admitted", run.admitted()));
+        canvas.text("tg-small tg-muted", (FIGURES, top + 430), &format!("{} denied", run.denied()));
+        canvas.text("tg-small", (FIGURES, top + 580), &format!("worst second: {}", run.worst_ns().len()));
+        if let Some(leave) = run.leaving_max() {
+            canvas.text("tg-small", (FIGURES, top + 730), &format!("at most {leave} leave"));
+        }
     }
+    canvas.seconds(bottom);
+    let legend = [
+        (1_300, ADMITTED, "admitted"),
+        (2_200, DENIED, "denied"),
+        (3_100, LEVEL, "in use"),
+        (3_950, LEVEL_MAX, "maximum"),
+        (4_900, EDGE, "a window or sub-window starts"),
+        (6_950, UNRELEASED, "never released"),
+    ];
+    canvas.legend(bottom + 460, &legend);
+    canvas.finish()
 }

@@ -1,131 +1,61 @@
-//! Pictures of the algorithms and pacers: one trace, one limit, and what each of them makes of it.
+//! Pictures of the algorithms and pacers: how each of them handles the same requests.
 //!
 //! ```text
-//! trace    -> when requests come             trace.rs
-//! subject  -> a limit and what to see in it  subject.rs; a pacer: paced.rs
-//! Run      -> decisions of a real limiter    run.rs; of what is held: holders.rs; of a pacer: waiters.rs
-//! Scene    -> the run, words, figures        scene.rs, tally.rs
-//! chart    -> an SVG of one                  chart.rs, of all: overview.rs
+//! trace + subjects -> run -> chart
 //! ```
 //!
-//! All decisions are those of a [`tidegate::Limiter`] or a [`tidegate::Pacer`] at given instants; nothing of an algorithm is repeated
-//! here. Everything is integers, so the files are the same to the byte wherever they are made, and a test
-//! holds the ones in `docs/pictures` to that.
-//!
-//! To picture another limit, add a [`Subject`], another pacer, a [`Paced`]. To picture something that is neither, fill in a [`Scene`].
+//! A [`Run`] sends the trace through a real [`tidegate::Limiter`] or [`tidegate::Pacer`] on a manual clock, and
+//! `chart.rs` draws its decisions. All numbers are integers, so every machine makes the same bytes; a test compares
+//! them with the files in `docs/pictures`. To add a picture, add an entry to [`SUBJECTS`].
 
-mod bin;
 mod chart;
-mod geometry;
-mod holders;
 mod lanes;
-mod legend;
-mod marks;
-mod overview;
-mod paced;
 mod run;
-mod scene;
-mod subject;
+mod subjects;
 mod svg;
-mod tally;
-mod theme;
 mod trace;
-mod waiters;
 
-pub use holders::{CRASH_EVERY, HELD_NS};
-pub use paced::{BURST_S, Form, PACERS, Paced, TIMEOUT_MS, WARM_UP_MS};
-pub use run::{Fate, Level, Lost, Request, Run};
-pub use scene::{Scene, Words};
-pub use subject::{Edges, Room, SUBJECTS, Subject, Units};
-pub use tally::{Tally, Worst};
-pub use trace::{END_NS, LIMIT, PHASES, Phase, START_NS, WINDOW_NS, arrivals};
+pub use run::{BURST_S, CRASH_EVERY, HELD_NS, Level, Request, Run, TIMEOUT_MS, WARM_UP_MS};
+pub use subjects::{SUBJECTS, Subject, SubjectKind};
+pub use trace::{END_NS, LIMIT, START_NS, WINDOW_NS, arrivals};
 
-use std::path::{Path, PathBuf};
-use std::{error, fmt, fs, io};
+use std::path::Path;
+use std::{fs, io};
 
-use tidegate::{LimiterError, PacerError};
-
-/// A picture that is ready to be written.
+/// A picture that can be written to a file.
 #[derive(Clone, Debug)]
 pub struct Picture {
-    /// The name of its file.
+    /// The name of the file.
     pub file_name: String,
-    /// Its text.
+    /// The content of the file.
     pub svg: String,
-    /// What it shows, in figures.
+    /// What it shows, as one sentence of figures.
     pub figures: String,
 }
 
-/// Why there are no pictures.
-#[derive(Debug)]
-pub enum PicturesError {
-    /// A limit is none.
-    Limit(LimiterError),
-    /// A pacer is none.
-    Pacer(PacerError),
-    /// A file or a directory cannot be written.
-    Write {
-        /// Which.
-        path: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
+/// Draws all pictures.
+pub fn draw_all() -> Vec<Picture> {
+    let mut runs: Vec<Run> = SUBJECTS.iter().map(Run::of).collect();
+    let picture = |name: &str, svg, figures| Picture { file_name: format!("{name}.svg"), svg, figures };
+    let one = |run: &Run| picture(run.subject.name, chart::draw(run), chart::figures(run));
+    let mut pictures: Vec<Picture> = runs.iter().map(one).collect();
+    runs.retain(|run| !run.subject.is_pacer());
+    pictures.push(picture(chart::OVERVIEW, chart::draw_overview(&runs), "All algorithms.".to_owned()));
+    pictures
 }
 
-/// Makes all pictures.
-pub fn draw_all() -> Result<Vec<Picture>, PicturesError> {
-    let scenes =
-        SUBJECTS.iter().map(Scene::of).collect::<Result<Vec<_>, _>>().map_err(PicturesError::Limit)?;
-    let paced =
-        PACERS.iter().map(Scene::of_pacer).collect::<Result<Vec<_>, _>>().map_err(PicturesError::Pacer)?;
-    let one = |scene: &Scene| Picture {
-        file_name: format!("{}.svg", scene.name),
-        svg: chart::draw(scene),
-        figures: scene.in_figures(),
+/// Draws all pictures and writes them to a directory, which is created if necessary.
+pub fn write_all(directory: &Path) -> io::Result<Vec<Picture>> {
+    let pictures = draw_all();
+    let with_hint = |error: io::Error| {
+        let path = directory.display();
+        io::Error::other(format!(
+            "cannot write to {path}: {error} (hint: choose a writable directory with --out)"
+        ))
     };
-    let mut pictures: Vec<Picture> = scenes.iter().chain(&paced).map(one).collect();
-    let (file_name, figures) = (format!("{}.svg", overview::NAME), "All of the algorithms.".to_owned());
-    pictures.push(Picture { file_name, svg: overview::draw(&scenes), figures });
-    Ok(pictures)
-}
-
-/// Makes all pictures and writes them into a directory, which is made if it is not there.
-pub fn write_all(directory: &Path) -> Result<Vec<Picture>, PicturesError> {
-    let failed = |path: &Path| {
-        let path = path.to_owned();
-        |source| PicturesError::Write { path, source }
-    };
-    let pictures = draw_all()?;
-    fs::create_dir_all(directory).map_err(failed(directory))?;
-    for picture in &pictures {
-        let path = directory.join(&picture.file_name);
-        fs::write(&path, &picture.svg).map_err(failed(&path))?;
+    fs::create_dir_all(directory).map_err(with_hint)?;
+    for Picture { file_name, svg, .. } in &pictures {
+        fs::write(directory.join(file_name), svg).map_err(with_hint)?;
     }
     Ok(pictures)
-}
-
-impl fmt::Display for PicturesError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Limit(error) => error.fmt(f),
-            Self::Pacer(error) => error.fmt(f),
-            Self::Write { path, source } => {
-                let path = path.display();
-                write!(
-                    f,
-                    "cannot write {path}: {source} (hint: name a directory you may write to with --out)"
-                )
-            }
-        }
-    }
-}
-
-impl error::Error for PicturesError {
-    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
-        match self {
-            Self::Limit(error) => Some(error),
-            Self::Pacer(error) => Some(error),
-            Self::Write { source, .. } => Some(source),
-        }
-    }
 }

@@ -1,246 +1,103 @@
-//! A small writer of SVG: elements, attributes, text, all of it escaped, one element to a line.
+//! A canvas that writes SVG, and the style sheet of all pictures.
 //!
-//! Never a blank line: Markdown would take that for the end of a picture that stands in a document as it is.
+//! Lengths are whole tenths of a pixel, so a picture has the same bytes on every machine. The SVG never contains a
+//! blank line, because Markdown would take that for the end of an embedded picture.
 
-use std::fmt::{self, Write};
+/// 860 px: a README shows it unscaled.
+pub const WIDTH: u64 = 8_600;
 
-use super::geometry::{Point, Px};
+const NS_PER_S: u64 = 1_000_000_000;
 
-/// A document that is being written.
-#[derive(Debug)]
-pub struct Svg {
-    text: String,
-    /// Elements that are open and have to be closed.
-    open: Vec<&'static str>,
-}
-
-/// What a picture is called, how large it is, and what it looks like to someone who cannot see it.
-#[derive(Clone, Debug)]
-pub struct About {
-    /// Sets its ids apart from those of other pictures on the same page.
-    pub id: String,
-    /// A short name.
+/// An SVG document in the making.
+pub struct Canvas {
+    /// Makes the ids unique on a page with several pictures.
+    pub name: &'static str,
     pub title: String,
-    /// What is to be seen in it.
+    /// For readers who cannot see the picture.
     pub description: String,
-    /// The width.
-    pub width: Px,
-    /// The height.
-    pub height: Px,
+    pub height: u64,
+    /// The x of the start of the trace.
+    pub left: u64,
+    /// The width of a second.
+    pub second: u64,
+    /// The elements so far.
+    pub body: String,
 }
 
-/// The attributes of an element, in their order.
-pub type Attributes<'a> = &'a [(&'static str, &'a dyn fmt::Display)];
-
-/// Which point of a line of text stands at its place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Anchor {
-    /// Its left end.
-    Start,
-    /// Its middle.
-    Middle,
-    /// Its right end.
-    End,
-}
-
-impl Svg {
-    /// Begins a picture.
-    pub fn new(about: &About, style: &str) -> Self {
-        let About { id, title, description, width, height } = about;
-        let mut svg = Self { text: String::new(), open: Vec::new() };
-        svg.open(
-            "svg",
-            &[
-                ("xmlns", &"http://www.w3.org/2000/svg"),
-                ("class", &"tg"),
-                ("width", width),
-                ("height", height),
-                ("viewBox", &format_args!("0 0 {width} {height}")),
-                ("role", &"img"),
-                ("aria-labelledby", &format_args!("{id}-title {id}-desc")),
-            ],
-        );
-        svg.with_text("title", &[("id", &format_args!("{id}-title"))], title);
-        svg.with_text("desc", &[("id", &format_args!("{id}-desc"))], description);
-        svg.with_text("style", &[], style);
-        svg
+impl Canvas {
+    /// The x of an instant of the trace.
+    pub fn x(&self, at_ns: u64) -> u64 {
+        self.left + self.width(at_ns)
     }
 
-    /// Opens an element; what comes next is inside of it until it is closed.
-    pub fn open(&mut self, name: &'static str, attributes: Attributes<'_>) {
-        self.begin(name, attributes);
-        self.text.push_str(">\n");
-        self.open.push(name);
+    /// The width of a time span.
+    pub fn width(&self, span_ns: u64) -> u64 {
+        span_ns * self.second / NS_PER_S
     }
 
-    /// Closes the element that was opened last.
-    pub fn close(&mut self) {
-        if let Some(name) = self.open.pop() {
-            self.put(format_args!("</{name}>\n"));
+    /// One line of text, unless it is empty. The class `tg-middle` or `tg-end` says which part of it is at the point.
+    pub fn text(&mut self, class: &str, (x, y): (u64, u64), text: &str) {
+        if !text.is_empty() {
+            let text = escape(text);
+            self.body += &format!("<text class=\"{class}\" x=\"{x}\" y=\"{y}\">{text}</text>\n");
         }
     }
 
-    /// An element with nothing in it.
-    pub fn element(&mut self, name: &'static str, attributes: Attributes<'_>) {
-        self.begin(name, attributes);
-        self.text.push_str("/>\n");
-    }
-
-    /// A line of text.
-    pub fn text(&mut self, class: &str, anchor: Anchor, at: Point, text: &str) {
-        let anchor: &dyn fmt::Display = match anchor {
-            Anchor::Start => &"start",
-            Anchor::Middle => &"middle",
-            Anchor::End => &"end",
-        };
-        let attributes: Attributes<'_> =
-            &[("class", &class), ("x", &at.x), ("y", &at.y), ("text-anchor", anchor)];
-        self.with_text("text", attributes, text);
-    }
-
-    /// A path; nothing at all if it has no points.
-    pub fn path(&mut self, class: &str, path: &Path) {
-        if !path.data.is_empty() {
-            self.element("path", &[("class", &class), ("d", &path.data)]);
+    /// A path, unless it is empty.
+    pub fn path(&mut self, class: &str, data: &str) {
+        if !data.is_empty() {
+            self.body += &format!("<path class=\"{class}\" d=\"{data}\"/>\n");
         }
     }
 
     /// The whole document.
-    pub fn finish(mut self) -> String {
-        while !self.open.is_empty() {
-            self.close();
-        }
-        self.text
-    }
-
-    fn with_text(&mut self, name: &str, attributes: Attributes<'_>, text: &str) {
-        self.begin(name, attributes);
-        self.put(format_args!(">{}</{name}>\n", Escaped(text)));
-    }
-
-    fn begin(&mut self, name: &str, attributes: Attributes<'_>) {
-        self.put(format_args!("<{name}"));
-        for (attribute, value) in attributes {
-            self.put(format_args!(" {attribute}=\"{}\"", Escaped(&value.to_string())));
-        }
-    }
-
-    fn put(&mut self, text: fmt::Arguments<'_>) {
-        // A string takes any text.
-        let _ = self.text.write_fmt(text);
+    pub fn finish(self) -> String {
+        let Self { name, height, body, .. } = &self;
+        let (title, description) = (escape(&self.title), escape(&self.description));
+        let (width_px, height_px, tenths) = (WIDTH / 10, height / 10, height % 10);
+        let (right, bottom) = (WIDTH - 10, height - 10);
+        format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"tg\" width=\"{width_px}\" height=\"{height_px}.{tenths}\" \
+             viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-labelledby=\"tg-{name}-title tg-{name}-desc\">\n\
+             <title id=\"tg-{name}-title\">{title}</title>\n<desc id=\"tg-{name}-desc\">{description}</desc>\n\
+             <style>{STYLE}</style>\n\
+             <rect class=\"tg-card\" x=\"5\" y=\"5\" width=\"{right}\" height=\"{bottom}\" rx=\"100\"/>\n{body}</svg>\n"
+        )
     }
 }
 
-/// The data of a `path` element: many strokes in one element, each from where the last one ended, keep a file
-/// small.
-#[derive(Clone, Debug, Default)]
-pub struct Path {
-    data: String,
-    /// Where the pen is.
-    pen: Point,
-    /// Where this stroke began.
-    start: Point,
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('\n', " ")
 }
 
-impl Path {
-    /// Goes on at another place without drawing.
-    pub fn move_to(&mut self, to: Point) {
-        let from = self.pen;
-        let step = if self.data.is_empty() {
-            format!("M{} {}", to.x, to.y)
-        } else {
-            format!("m{} {}", to.x - from.x, to.y - from.y)
-        };
-        self.data.push_str(&step);
-        (self.pen, self.start) = (to, to);
-    }
-
-    /// Draws level to another x.
-    pub fn across_to(&mut self, x: Px) {
-        self.data.push_str(&format!("h{}", x - self.pen.x));
-        self.pen.x = x;
-    }
-
-    /// Draws upright to another y.
-    pub fn up_or_down_to(&mut self, y: Px) {
-        self.data.push_str(&format!("v{}", y - self.pen.y));
-        self.pen.y = y;
-    }
-
-    /// Draws straight to a place.
-    pub fn line_to(&mut self, to: Point) {
-        self.data.push_str(&format!("l{} {}", to.x - self.pen.x, to.y - self.pen.y));
-        self.pen = to;
-    }
-
-    /// Draws back to where this stroke began.
-    pub fn close(&mut self) {
-        self.data.push('z');
-        self.pen = self.start;
-    }
-
-    /// A stroke without length: with round caps it is a dot as wide as the stroke.
-    pub fn dot(&mut self, at: Point) {
-        self.move_to(at);
-        self.data.push_str("h0");
-    }
-}
-
-/// Text in which nothing is markup any more.
-struct Escaped<'a>(&'a str);
-
-impl fmt::Display for Escaped<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.chars().try_for_each(|char| match char {
-            '&' => f.write_str("&amp;"),
-            '<' => f.write_str("&lt;"),
-            '>' => f.write_str("&gt;"),
-            '"' => f.write_str("&quot;"),
-            // No blank lines, and nothing that XML forbids.
-            char if char.is_control() => f.write_char(' '),
-            char => f.write_char(char),
-        })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn about(title: &str) -> About {
-        let (width, height) = (Px::whole(10), Px::tenths(25));
-        About { id: "x".to_owned(), title: title.to_owned(), description: String::new(), width, height }
-    }
-
-    #[test]
-    fn text_and_attributes_are_escaped() {
-        let mut svg = Svg::new(&about("a < b & \"c\"\n\n\u{1}>"), "");
-        svg.element("rect", &[("class", &"\"/><script>")]);
-        let text = svg.finish();
-        assert!(text.contains(">a &lt; b &amp; &quot;c&quot;   &gt;</title>"), "{text}");
-        assert!(text.contains("<rect class=\"&quot;/&gt;&lt;script&gt;\"/>"), "{text}");
-    }
-
-    #[test]
-    fn strokes_begin_where_the_last_one_ended() {
-        let at = |x, y| Point { x: Px::whole(x), y: Px::tenths(y) };
-        let mut path = Path::default();
-        path.move_to(at(5, 15));
-        path.up_or_down_to(Px::whole(4));
-        path.across_to(Px::whole(3));
-        path.close();
-        path.dot(at(6, 10));
-        path.line_to(at(7, 5));
-        assert_eq!(path.data, "M5 1.5v2.5h-2zm1 -0.5h0l1 -0.5");
-    }
-
-    #[test]
-    fn what_is_open_is_closed_in_the_end() {
-        let mut svg = Svg::new(&about(""), "");
-        svg.open("g", &[]);
-        svg.path("none", &Path::default());
-        let text = svg.finish();
-        assert!(text.ends_with("<g>\n</g>\n</svg>\n"), "{text}");
-        assert!(text.contains("viewBox=\"0 0 10 2.5\""), "{text}");
-    }
-}
+/// Every selector starts with `.tg` because an embedded picture shares its styles with the page. Blue, green and
+/// orange are Okabe and Ito's colours, which colour-blind readers can tell apart. No meaning depends on colour alone:
+/// shapes and directions differ too.
+const STYLE: &str = "\
+.tg{max-width:100%;height:auto;--card:#fff;--rim:#d1d9e0;--ink:#1f2328;--muted:#59636e;--faint:#d8dee4;\
+--admitted:#0072b2;--delayed:#009e73;--denied:#d55e00;--level:#6e7781;--area:#e9ecf0}\
+@media(prefers-color-scheme:dark){\
+.tg{--card:#0d1117;--rim:#3d444d;--ink:#f0f6fc;--muted:#9198a1;--faint:#333a43;\
+--admitted:#56b4e9;--delayed:#2ec4a0;--denied:#f5874f;--level:#9198a1;--area:#232a33}}\
+.tg text{font:120px system-ui,-apple-system,Segoe UI,Roboto,Helvetica,Arial,sans-serif;fill:var(--ink)}\
+.tg .tg-name{font-size:210px;font-weight:650}\
+.tg .tg-caption{font-size:140px}\
+.tg .tg-figure{font-size:140px;font-weight:600}\
+.tg .tg-lane{font-weight:600}\
+.tg .tg-small{font-size:110px}\
+.tg .tg-code{font:120px ui-monospace,SFMono-Regular,Menlo,Consolas,DejaVu Sans Mono,monospace}\
+.tg .tg-muted{fill:var(--muted)}\
+.tg .tg-middle{text-anchor:middle}\
+.tg .tg-end{text-anchor:end}\
+.tg .tg-card{fill:var(--card);stroke:var(--rim);stroke-width:10}\
+.tg path{fill:none;stroke-width:10}\
+.tg .tg-dot{stroke:var(--admitted);stroke-width:42;stroke-linecap:round}\
+.tg .tg-ring{stroke:var(--delayed);stroke-width:13}\
+.tg .tg-cross{stroke:var(--denied);stroke-width:13;stroke-linecap:round}\
+.tg .tg-admitted{fill:var(--admitted)}\
+.tg .tg-denied{fill:var(--denied)}\
+.tg .tg-solid{fill:var(--level)}\
+.tg .tg-level{fill:var(--area);stroke:var(--level);stroke-width:13;stroke-linejoin:round}\
+.tg .tg-limit{stroke:var(--ink);stroke-dasharray:50 30}\
+.tg .tg-worst{stroke:var(--ink);stroke-width:15}\
+.tg .tg-edge{stroke:var(--faint)}";

@@ -1,10 +1,8 @@
-//! Which figures are good enough.
+//! The goals for `tidegate serve`.
 
-use std::fmt;
-
-use super::report::Measured;
-use super::shape::Shape;
-use crate::table::Table;
+use super::load_kind::LoadKind;
+use super::report::LoadReport;
+use crate::goals::{Goal, Wanted};
 
 pub(super) const EMPTY: &str = "empty server";
 pub(super) const THROTTLE: &str = "tidegate CL.THROTTLE";
@@ -14,35 +12,29 @@ pub(super) const THROTTLECRAB: &str = "throttlecrab-server";
 pub(super) const RATELIMIT: &str = "envoyproxy/ratelimit";
 pub(super) const GUBERNATOR: &str = "gubernator";
 
-/// What was measured, held against what was wanted.
-#[derive(Default)]
-pub(super) struct Goals {
-    measured: Vec<Measured>,
-}
-
-/// What is wanted of one server beside another.
-struct Goal {
-    shape: Shape,
-    ours: &'static str,
+/// A comparison of two servers under one load.
+struct ServerGoal {
+    load: LoadKind,
+    own: &'static str,
     other: &'static str,
-    wanted: Wanted,
+    ratio: Ratio,
 }
 
 #[derive(Clone, Copy)]
-enum Wanted {
-    /// Our processor time is at most so many times theirs.
+enum Ratio {
+    /// Own CPU time / other CPU time, at most this.
     CpuAtMost(f64),
-    /// Their processor time is at least so many times ours.
-    CpuAhead(f64),
-    /// Our requests per second are at least so many times theirs.
+    /// Other CPU time / own CPU time, at least this.
+    CpuLessBy(f64),
+    /// Own requests per second / other requests per second, at least this.
     RateAtLeast(f64),
 }
 
-const GOALS: [Goal; 16] = {
-    use Shape::{GrpcDeep, GrpcWide, Http, Resp, RespPipelined};
-    use Wanted::{CpuAhead, CpuAtMost, RateAtLeast};
-    const fn goal(shape: Shape, ours: &'static str, other: &'static str, wanted: Wanted) -> Goal {
-        Goal { shape, ours, other, wanted }
+const GOALS: [ServerGoal; 16] = {
+    use LoadKind::{GrpcDeep, GrpcWide, Http, Resp, RespPipelined};
+    use Ratio::{CpuAtMost, CpuLessBy, RateAtLeast};
+    const fn goal(load: LoadKind, own: &'static str, other: &'static str, ratio: Ratio) -> ServerGoal {
+        ServerGoal { load, own, other, ratio }
     }
     [
         goal(Resp, THROTTLE, EMPTY, CpuAtMost(1.15)),
@@ -52,83 +44,45 @@ const GOALS: [Goal; 16] = {
         goal(RespPipelined, THROTTLE, REDIS_CELL, RateAtLeast(2.0)),
         goal(RespPipelined, CHECK, REDIS_CELL, RateAtLeast(2.0)),
         goal(Http, CHECK, EMPTY, CpuAtMost(1.15)),
-        goal(Http, CHECK, THROTTLECRAB, CpuAhead(1.25)),
-        goal(GrpcWide, CHECK, EMPTY, CpuAhead(1.0)),
-        goal(GrpcWide, CHECK, THROTTLECRAB, CpuAhead(1.0)),
-        goal(GrpcWide, CHECK, RATELIMIT, CpuAhead(3.0)),
-        goal(GrpcWide, CHECK, GUBERNATOR, CpuAhead(3.0)),
-        goal(GrpcDeep, CHECK, EMPTY, CpuAhead(1.0)),
-        goal(GrpcDeep, CHECK, THROTTLECRAB, CpuAhead(1.0)),
-        goal(GrpcDeep, CHECK, RATELIMIT, CpuAhead(3.0)),
-        goal(GrpcDeep, CHECK, GUBERNATOR, CpuAhead(3.0)),
+        goal(Http, CHECK, THROTTLECRAB, CpuLessBy(1.25)),
+        goal(GrpcWide, CHECK, EMPTY, CpuLessBy(1.0)),
+        goal(GrpcWide, CHECK, THROTTLECRAB, CpuLessBy(1.0)),
+        goal(GrpcWide, CHECK, RATELIMIT, CpuLessBy(3.0)),
+        goal(GrpcWide, CHECK, GUBERNATOR, CpuLessBy(3.0)),
+        goal(GrpcDeep, CHECK, EMPTY, CpuLessBy(1.0)),
+        goal(GrpcDeep, CHECK, THROTTLECRAB, CpuLessBy(1.0)),
+        goal(GrpcDeep, CHECK, RATELIMIT, CpuLessBy(3.0)),
+        goal(GrpcDeep, CHECK, GUBERNATOR, CpuLessBy(3.0)),
     ]
 };
 
-impl Goals {
-    pub(super) fn take(&mut self, measured: Measured) {
-        self.measured.push(measured);
-    }
-
-    /// The ratio that a goal is about; none if one of the two was not measured.
-    fn ratio(&self, goal: &Goal) -> Option<f64> {
-        let measured = self.measured.iter().find(|measured| measured.shape == goal.shape)?;
-        let (ours, other) = (measured.figures(goal.ours)?, measured.figures(goal.other)?);
-        Some(match goal.wanted {
-            Wanted::CpuAtMost(_) => ours.total_s / other.total_s,
-            Wanted::CpuAhead(_) => other.total_s / ours.total_s,
-            Wanted::RateAtLeast(_) => ours.per_second / other.per_second,
-        })
-    }
+/// The goals for the measured loads.
+pub(super) fn goals(reports: &[LoadReport]) -> Vec<Goal> {
+    let of_load = |load: LoadKind| GOALS.iter().filter(move |goal| goal.load == load);
+    reports.iter().flat_map(|report| of_load(report.load).map(|goal| goal.compare(report))).collect()
 }
 
-impl Wanted {
-    fn is_met(self, ratio: f64) -> &'static str {
-        let met = match self {
-            Self::CpuAtMost(most) => ratio <= most,
-            Self::CpuAhead(least) | Self::RateAtLeast(least) => ratio >= least,
+impl ServerGoal {
+    fn compare(&self, report: &LoadReport) -> Goal {
+        let costs = report.cost(self.own).zip(report.cost(self.other));
+        let (ratio, wanted, measured) = match self.ratio {
+            Ratio::CpuAtMost(most) => (
+                "times the CPU of",
+                Wanted::AtMost(most),
+                costs.map(|(own, other)| own.total_s / other.total_s),
+            ),
+            Ratio::CpuLessBy(least) => (
+                "times less CPU than",
+                Wanted::AtLeast(least),
+                costs.map(|(own, other)| other.total_s / own.total_s),
+            ),
+            Ratio::RateAtLeast(least) => (
+                "times the requests/s of",
+                Wanted::AtLeast(least),
+                costs.map(|(own, other)| own.per_second / other.per_second),
+            ),
         };
-        if met { "met" } else { "missed" }
-    }
-}
-
-impl fmt::Display for Wanted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::CpuAtMost(most) => write!(f, "CPU <= {most:.2} x"),
-            Self::CpuAhead(least) => write!(f, "CPU {least:.2} x ahead of"),
-            Self::RateAtLeast(least) => write!(f, "requests/s >= {least:.2} x"),
-        }
-    }
-}
-
-impl fmt::Display for Goals {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let about: Vec<&Goal> = GOALS
-            .iter()
-            .filter(|goal| self.measured.iter().any(|measured| measured.shape == goal.shape))
-            .collect();
-        let verdicts: Vec<(Option<f64>, &str)> = about
-            .iter()
-            .map(|goal| {
-                let ratio = self.ratio(goal);
-                (ratio, ratio.map_or("not measured", |ratio| goal.wanted.is_met(ratio)))
-            })
-            .collect();
-        let count = |wanted: &str| verdicts.iter().filter(|(_, verdict)| *verdict == wanted).count();
-        let [met, missed, unknown] = ["met", "missed", "not measured"].map(count);
-        let title = format!("goals, by medians: {met} met, {missed} missed, {unknown} not measured");
-        let mut table = Table::new(title, ["", "wanted", "than", "measured", "verdict"]);
-        for (goal, (ratio, verdict)) in about.iter().zip(&verdicts) {
-            let measured = ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"));
-            let whose = format!("{}, {}", goal.shape.name(), goal.ours);
-            table.row([
-                whose,
-                goal.wanted.to_string(),
-                goal.other.to_owned(),
-                measured,
-                (*verdict).to_owned(),
-            ]);
-        }
-        table.fmt(f)
+        let what = format!("{}, {}: {ratio} {}", self.load.name(), self.own, self.other);
+        Goal { what, wanted, measured, is_sound: true }
     }
 }

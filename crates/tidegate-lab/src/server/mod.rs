@@ -1,33 +1,29 @@
-//! What a request costs a server: `tidegate serve` beside its peers, in one run.
+//! The cost of a request to a server: `tidegate serve` and other servers in one run.
 //!
 //! ```text
-//! shape       what is spoken, and how many requests are under way at once
-//! contender   who is asked what, and which answer is right
-//! program     the server programs: where they are, how they start     running   a process, its end, its log
-//! ask/        one request, and its answer checked                     load/     very many, by a load generator
-//! cpu         processor time of a process                             turn      the two together
-//! empty/      servers that decide nothing, to compare with            report, goals    the tables
-//! fleet/      the same question for counters in Redis
+//! load_kind   a protocol, and how many requests are in flight     only      the values of `--only`
+//! target      a server, its request, and the right answer         program   how to start each server
+//! running     a running server, its ports and its log             turn      one load and its CPU time
+//! check       sends one request and checks the answer             load/     runs load generators
+//! empty/      servers that decide nothing, to compare with        report, goals    the tables
 //! ```
 //!
-//! Servers take turns, several rounds, so that whatever else the machine does hits all of them alike. What counts
-//! is the processor time that a server takes for a request, its own code and the kernel's apart: on a machine where
-//! the load generator and others run too, requests per second are mostly the others. A server is asked once before
-//! and once after it is measured, and what the load generator calls an error ends the run of that server.
+//! Servers take turns for several rounds, so that other work on the machine affects all of them equally. The result is
+//! the CPU time of a server per request, its own code and the kernel's separately. Requests per second say little on a
+//! machine where the load generator runs too. Every turn checks one answer before and one after. A server whose load
+//! generator reports an error is not measured any further.
 
-mod ask;
-mod contender;
-mod cpu;
+mod check;
 mod empty;
-pub mod fleet;
 mod goals;
-mod load;
-mod naming;
-mod program;
+mod grpc_call;
+pub(crate) mod load;
+pub(crate) mod load_kind;
+mod only;
+pub(crate) mod program;
 mod report;
-mod running;
-mod scratch;
-mod shape;
+pub(crate) mod running;
+pub(crate) mod target;
 mod turn;
 
 use std::collections::BTreeMap;
@@ -36,114 +32,108 @@ use std::process::ExitCode;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-pub use empty::{Empty, run as run_empty};
-pub use naming::Only;
-pub use shape::Shape;
+pub use empty::{EmptyServerAddresses, run as run_empty};
+pub use load_kind::LoadKind;
+pub use only::Only;
 
-use contender::Contender;
-use goals::Goals;
 use program::{Missing, Program};
-use report::Measured;
-use running::Running;
-use scratch::Scratch;
+use report::LoadReport;
+use running::RunningServer;
+use target::Target;
+use turn::TurnSize;
 
-use crate::bench::print_machine;
-use crate::stopwatch::WallTime;
+use crate::goals::print as print_goals;
+use crate::measure::WallTime;
+use crate::process::{load_average, print_machine};
+use crate::scratch::ScratchDir;
 
-/// What to measure, and how long.
+/// What to measure, and for how long.
 pub struct Options {
     /// Turns of each server.
     pub rounds: usize,
-    /// Requests in a turn, without a pipeline; with one there are [`load::PIPELINED_TIMES`] as many.
+    /// Requests in a turn; eight times this number with a pipeline.
     pub requests: u64,
-    /// Only what these name; everything if there are none.
+    /// Restricts loads and servers; empty for all.
     pub only: Vec<Only>,
     /// The program `tidegate`.
     pub tidegate: PathBuf,
-    /// Where `scripts/bench-server` has put the peers.
+    /// The directory where `scripts/bench-server` puts other servers.
     pub peers: PathBuf,
 }
 
-/// The programs that run, and those that are not there.
+/// The running servers, and the missing programs.
 #[derive(Default)]
 struct Programs {
-    running: BTreeMap<Program, Running>,
+    running: BTreeMap<Program, RunningServer>,
     missing: BTreeMap<Program, Missing>,
 }
 
-/// Measures and prints. Fails only if nothing could be measured.
+/// Measures and prints. Fails only if no server could be measured.
 pub fn run(options: &Options) -> ExitCode {
     let wall = WallTime::start();
     print_machine();
     println!("{} rounds, {} requests in a turn; {}", options.rounds, options.requests, load_average());
-    let scratch = match Scratch::new() {
+    let scratch = match ScratchDir::new() {
         Ok(scratch) => scratch,
         Err(error) => {
             eprintln!(
-                "cannot make a directory for files (hint: set TMPDIR to one that can be written to): {error}"
+                "cannot create a temporary directory: {error} (hint: set TMPDIR to a writable directory)"
             );
             return ExitCode::FAILURE;
         }
     };
     let mut programs = Programs::default();
-    let mut goals = Goals::default();
-    let mut measured_any = false;
-    for shape in Shape::ALL {
-        let contenders = Contender::all(shape).into_iter().filter(|one| one.is_wanted(shape, &options.only));
-        let contenders: Vec<Contender> = contenders.collect();
-        if contenders.is_empty() {
+    let mut reports: Vec<LoadReport> = Vec::new();
+    for load in LoadKind::ALL {
+        let targets: Vec<Target> =
+            Target::all(load).into_iter().filter(|target| target.is_included(load, &options.only)).collect();
+        if targets.is_empty() {
             continue;
         }
-        let measured = measure(shape, contenders, options, &scratch, &mut programs);
-        measured_any |= measured.has_any();
-        print!("{}", measured.table());
-        goals.take(measured);
+        let report = measure(load, targets, options, &scratch, &mut programs);
+        print!("{}", report.table());
+        reports.push(report);
     }
     print!("{}", report::missing(&programs.missing));
-    print!("{goals}");
+    print_goals(&goals::goals(&reports));
     println!("{}; took {:.0} s", load_average(), wall.elapsed_ns() as f64 / 1e9);
-    if measured_any { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if reports.iter().any(LoadReport::has_any) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Lets the contenders take turns.
+/// Lets the servers take turns.
 fn measure(
-    shape: Shape,
-    contenders: Vec<Contender>,
+    load: LoadKind,
+    targets: Vec<Target>,
     options: &Options,
-    scratch: &Scratch,
+    scratch: &ScratchDir,
     programs: &mut Programs,
-) -> Measured {
-    let mut measured = Measured::new(shape);
-    for contender in contenders {
-        if let Some(running) = programs.start(contender.program, options, scratch) {
-            let ready = turn::warm_up(shape, &contender, running, options.requests, scratch);
-            measured.enter(contender, ready);
+) -> LoadReport {
+    let mut report = LoadReport::new(load);
+    for target in targets {
+        if let Some(running) = programs.start(target.program, options, scratch) {
+            let warm_up = turn::warm_up(load, &target, running, options.requests, scratch);
+            report.add(target, warm_up);
         }
     }
-    let bar = turns_bar(options.rounds * measured.entered());
+    let bar = turns_bar(options.rounds * report.targets());
     for round in 0..options.rounds {
-        for step in 0..measured.entered() {
-            measured.turn((round + step) % measured.entered(), |contender, per_second| {
-                bar.set_message(format!("{}: {}", shape.name(), contender.name));
-                let running = programs.running.get(&contender.program)?;
-                Some(turn::take(
-                    shape,
-                    contender,
-                    running,
-                    turn::Size { requests: options.requests, per_second },
-                    scratch,
-                ))
+        for step in 0..report.targets() {
+            report.turn((round + step) % report.targets(), |target, per_second| {
+                bar.set_message(format!("{}: {}", load.name(), target.name));
+                let running = programs.running.get(&target.program)?;
+                let size = TurnSize { requests: options.requests, per_second };
+                Some(turn::take(load, target, running, size, scratch))
             });
             bar.inc(1);
         }
     }
     bar.finish_and_clear();
-    measured
+    report
 }
 
 impl Programs {
-    /// The program, running; none if it is not there, which is kept to be said.
-    fn start(&mut self, program: Program, options: &Options, scratch: &Scratch) -> Option<&Running> {
+    /// Starts a program if it is not running. If it is missing, the reason is kept for the report.
+    fn start(&mut self, program: Program, options: &Options, scratch: &ScratchDir) -> Option<&RunningServer> {
         if !self.running.contains_key(&program) && !self.missing.contains_key(&program) {
             match program.start(options, scratch) {
                 Ok(running) => {
@@ -158,17 +148,11 @@ impl Programs {
     }
 }
 
-/// Draws on a terminal only.
-fn turns_bar(turns: usize) -> ProgressBar {
+/// A progress bar, which is only drawn on a terminal.
+pub(crate) fn turns_bar(turns: usize) -> ProgressBar {
     let bar = ProgressBar::new(turns as u64);
     if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} turns, {eta} left, {msg}") {
         bar.set_style(style);
     }
     bar
-}
-
-/// How busy the machine is, to judge the figures by.
-fn load_average() -> String {
-    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    format!("load average {}", text.split(' ').take(3).collect::<Vec<_>>().join(" "))
 }

@@ -1,18 +1,18 @@
-//! The server programs: where they are, and how they start.
+//! The server programs: where they are, and how to start them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::Options;
-use super::contender::{DOMAIN, KEY};
-use super::running::{OneProcess, Ports, Running};
-use super::scratch::Scratch;
+use super::running::{ChildProcess, Ports, RunningServer};
+use super::target::{DOMAIN, KEY};
+use crate::scratch::ScratchDir;
 
 /// A server program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Program {
-    /// Servers of this program itself that decide nothing.
+    /// The servers of this program that decide nothing.
     Empty,
     /// `tidegate serve`.
     Tidegate,
@@ -22,13 +22,13 @@ pub enum Program {
     RedisCell,
     /// throttlecrab-server.
     Throttlecrab,
-    /// envoyproxy/ratelimit with a Redis of its own.
+    /// envoyproxy/ratelimit with its own Redis.
     Ratelimit,
     /// gubernator.
     Gubernator,
 }
 
-/// Why a program is not measured, and what installs it.
+/// Why a program is not measured, and how to install it.
 #[derive(Debug)]
 pub(super) struct Missing {
     pub why: String,
@@ -38,7 +38,7 @@ pub(super) struct Missing {
 const BY_SCRIPT: &str = "scripts/bench-server installs it";
 
 impl Program {
-    /// All of them.
+    /// All programs.
     pub const ALL: [Self; 7] = [
         Self::Empty,
         Self::Tidegate,
@@ -49,7 +49,7 @@ impl Program {
         Self::Gubernator,
     ];
 
-    /// As `--only` and the tables have it.
+    /// The name for `--only` and the tables.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Empty => "empty",
@@ -62,8 +62,8 @@ impl Program {
         }
     }
 
-    /// Starts it on free ports, or says why it cannot be.
-    pub(super) fn start(self, options: &Options, scratch: &Scratch) -> Result<Running, Missing> {
+    /// Starts it on free ports.
+    pub(super) fn start(self, options: &Options, scratch: &ScratchDir) -> Result<RunningServer, Missing> {
         let hint = match self {
             Self::Empty => "build with --features peers",
             Self::Tidegate => "cargo build --release -p tidegate-server, or --tidegate PATH",
@@ -73,7 +73,7 @@ impl Program {
         started.map_err(|why| Missing { why, hint })
     }
 
-    fn try_start(self, options: &Options, scratch: &Scratch) -> Result<Running, String> {
+    fn try_start(self, options: &Options, scratch: &ScratchDir) -> Result<RunningServer, String> {
         let ports = Ports::free().map_err(|error| error.to_string())?;
         let (command, needed) = match self {
             Self::Empty => (empty(&ports)?, vec![ports.resp, ports.http, ports.grpc]),
@@ -86,36 +86,36 @@ impl Program {
             ),
             Self::Ratelimit => (ratelimit(&peer(options, "ratelimit")?, &ports, scratch)?, vec![ports.grpc]),
             Self::Gubernator => {
-                // It listens for HTTP once it knows that it is alone.
+                // gubernator listens for HTTP once it has found the members of its cluster.
                 (gubernator(&peer(options, "gubernator")?, &ports, scratch)?, vec![ports.grpc, ports.http])
             }
         };
-        // Its Redis listens where its command line says, on the port that nothing else of it uses.
+        // ratelimit does not speak RESP, so the Redis behind it takes that port.
         let backing = match self {
             Self::Ratelimit => {
                 let redis = redis(ports.resp, scratch);
-                Some(OneProcess::start(redis, "ratelimit-redis", &[ports.resp], scratch)?)
+                Some(ChildProcess::start(redis, "ratelimit-redis", &[ports.resp], scratch)?)
             }
             _ => None,
         };
-        let server = OneProcess::start(command, self.name(), &needed, scratch)?;
-        Ok(Running::new(server, backing, ports))
+        let server = ChildProcess::start(command, self.name(), &needed, scratch)?;
+        Ok(RunningServer::new(server, backing, ports))
     }
 }
 
-/// A program that the script has built; the error says why there is none.
-pub(super) fn peer(options: &Options, name: &str) -> Result<PathBuf, String> {
-    there(options.peers.join("bin").join(name), options, name)
+/// The path of a program that scripts/bench-server has built.
+pub(crate) fn peer(options: &Options, name: &str) -> Result<PathBuf, String> {
+    existing(options.peers.join("bin").join(name), options, name)
 }
 
-fn there(path: PathBuf, options: &Options, name: &str) -> Result<PathBuf, String> {
+fn existing(path: PathBuf, options: &Options, name: &str) -> Result<PathBuf, String> {
     if path.is_file() {
         return Ok(path);
     }
-    // The script leaves the end of what a build had to say that failed.
+    // The script keeps the end of a failed build's output.
     let why = fs::read_to_string(options.peers.join(format!("{name}.failed"))).unwrap_or_default();
     let why = why.split_whitespace().collect::<Vec<_>>().join(" ");
-    let why = if why.is_empty() { String::new() } else { format!("; it could not be built: {why}") };
+    let why = if why.is_empty() { String::new() } else { format!("; its build failed: {why}") };
     Err(format!("there is no {}{why}", path.display()))
 }
 
@@ -130,28 +130,35 @@ fn empty(ports: &Ports) -> Result<Command, String> {
     Ok(command)
 }
 
-fn tidegate(options: &Options, ports: &Ports, scratch: &Scratch) -> Result<Command, String> {
-    let program = there(options.tidegate.clone(), options, "tidegate")?;
+fn tidegate(options: &Options, ports: &Ports, scratch: &ScratchDir) -> Result<Command, String> {
+    let program = existing(options.tidegate.clone(), options, "tidegate")?;
+    let mut command = tidegate_serve(&program, ports, scratch)?;
+    command.args(["--resp", &local(ports.resp)]);
+    Ok(command)
+}
+
+/// `tidegate serve` with HTTP and gRPC.
+pub(crate) fn tidegate_serve(program: &Path, ports: &Ports, scratch: &ScratchDir) -> Result<Command, String> {
     let rules = format!(
         "domain: {DOMAIN}\nrules:\n  - name: every-{KEY}\n    key: [{KEY}]\n    limits: [ 1000000000 per minute ]\n"
     );
     let rules = scratch.write("tidegate.yaml", rules).map_err(|error| error.to_string())?;
     let mut command = Command::new(program);
     command.arg("serve").arg("--rules").arg(rules);
-    command.args(["--resp", &local(ports.resp), "--http", &local(ports.http)]);
-    command.args(["--grpc", &local(ports.grpc), "--admin", &local(ports.other[0])]);
+    command.args(["--http", &local(ports.http), "--grpc", &local(ports.grpc)]);
+    command.args(["--admin", &local(ports.other[0])]);
     Ok(command)
 }
 
-pub(super) fn redis(port: u16, scratch: &Scratch) -> Command {
+pub(crate) fn redis(port: u16, scratch: &ScratchDir) -> Command {
     let mut command = Command::new("redis-server");
     command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--daemonize", "no"]);
     command.args(["--save", "", "--appendonly", "no", "--dir"]).arg(scratch.path(""));
     command
 }
 
-fn redis_cell(ports: &Ports, options: &Options, scratch: &Scratch) -> Result<Command, String> {
-    let module = there(options.peers.join("libredis_cell.so"), options, "redis-cell")?;
+fn redis_cell(ports: &Ports, options: &Options, scratch: &ScratchDir) -> Result<Command, String> {
+    let module = existing(options.peers.join("libredis_cell.so"), options, "redis-cell")?;
     let module = module.canonicalize().map_err(|error| error.to_string())?;
     let mut command = redis(ports.resp, scratch);
     command.arg("--loadmodule").arg(module);
@@ -168,8 +175,8 @@ fn throttlecrab(program: &Path, ports: &Ports) -> Command {
     command
 }
 
-/// As its own documents say, but for statsd, which nobody listens to here.
-pub(super) fn ratelimit(program: &Path, ports: &Ports, scratch: &Scratch) -> Result<Command, String> {
+/// Configured as its documentation says, but without statsd.
+pub(crate) fn ratelimit(program: &Path, ports: &Ports, scratch: &ScratchDir) -> Result<Command, String> {
     let limits = format!(
         "domain: {DOMAIN}\ndescriptors:\n  - key: {KEY}\n    rate_limit: {{unit: minute, requests_per_unit: 1000000000}}\n"
     );
@@ -184,12 +191,12 @@ pub(super) fn ratelimit(program: &Path, ports: &Ports, scratch: &Scratch) -> Res
     Ok(command)
 }
 
-/// Where gubernator listens for other nodes, whatever it is told.
+/// gubernator always listens for other nodes on this port.
 const GUBERNATOR_MEMBERS_PORT: u16 = 7946;
 
-/// A node that is alone, which it finds out by joining itself. It wants a file of settings, and is told everything by the
+/// A cluster of one node, which joins itself. gubernator requires a settings file, but takes all settings from the
 /// environment.
-fn gubernator(program: &Path, ports: &Ports, scratch: &Scratch) -> Result<Command, String> {
+fn gubernator(program: &Path, ports: &Ports, scratch: &ScratchDir) -> Result<Command, String> {
     let settings = scratch.write("gubernator.conf", "").map_err(|error| error.to_string())?;
     let mut command = Command::new(program);
     command.arg("-config").arg(settings);

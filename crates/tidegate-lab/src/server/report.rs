@@ -1,35 +1,35 @@
-//! The table of one load, and what was not there.
+//! The table of one load, and the list of missing programs.
 
 use std::collections::BTreeMap;
 
-use super::contender::Contender;
-use super::cpu::Cpu;
 use super::goals::EMPTY;
+use super::load_kind::LoadKind;
 use super::program::{Missing, Program};
-use super::shape::Shape;
-use super::turn::Turn;
-use crate::bench::median;
+use super::target::Target;
+use super::turn::ServerTurn;
+use crate::cpu::Cpu;
+use crate::measure::median;
 use crate::table::Table;
 
-/// What was measured under one load.
-pub(super) struct Measured {
-    pub shape: Shape,
-    entries: Vec<Entry>,
+/// The results of all servers under one load.
+pub(super) struct LoadReport {
+    pub load: LoadKind,
+    targets: Vec<TargetTurns>,
 }
 
-/// A server under that load.
-struct Entry {
-    contender: Contender,
-    /// In the warm-up.
+/// The results of one server.
+struct TargetTurns {
+    target: Target,
+    /// Requests per second in the warm-up.
     per_second: f64,
-    turns: Vec<Turn>,
-    /// Why it is out of the run.
+    turns: Vec<ServerTurn>,
+    /// Why it is no longer measured.
     failed: Option<String>,
 }
 
-/// Medians over the turns of one server.
+/// Medians of the turns of one server, in seconds per million requests.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Figures {
+pub(super) struct ServerCost {
     pub cpu: Cpu,
     pub total_s: f64,
     pub total_least_s: f64,
@@ -38,96 +38,98 @@ pub(super) struct Figures {
     pub per_second: f64,
 }
 
-impl Measured {
-    pub(super) fn new(shape: Shape) -> Self {
-        Self { shape, entries: Vec::new() }
+impl LoadReport {
+    pub(super) fn new(load: LoadKind) -> Self {
+        Self { load, targets: Vec::new() }
     }
 
-    /// Takes a server in, with the requests per second of its warm-up or why it could not do that.
-    pub(super) fn enter(&mut self, contender: Contender, ready: Result<f64, String>) {
-        let (per_second, failed) = match ready {
+    /// Adds a server with the requests per second of its warm-up, or why that failed.
+    pub(super) fn add(&mut self, target: Target, warm_up: Result<f64, String>) {
+        let (per_second, failed) = match warm_up {
             Ok(per_second) => (per_second, None),
             Err(why) => (0.0, Some(why)),
         };
-        self.entries.push(Entry { contender, per_second, turns: Vec::new(), failed });
+        self.targets.push(TargetTurns { target, per_second, turns: Vec::new(), failed });
     }
 
-    pub(super) fn entered(&self) -> usize {
-        self.entries.len()
+    pub(super) fn targets(&self) -> usize {
+        self.targets.len()
     }
 
-    /// The turn of one of them, unless it is out of the run.
+    /// Runs a turn of one server, unless it has failed.
     pub(super) fn turn(
         &mut self,
-        at: usize,
-        take: impl FnOnce(&Contender, f64) -> Option<Result<Turn, String>>,
+        index: usize,
+        take: impl FnOnce(&Target, f64) -> Option<Result<ServerTurn, String>>,
     ) {
-        let entry = &mut self.entries[at];
-        if entry.failed.is_some() {
+        let target = &mut self.targets[index];
+        if target.failed.is_some() {
             return;
         }
-        match take(&entry.contender, entry.per_second) {
-            Some(Ok(turn)) => entry.turns.push(turn),
-            Some(Err(why)) => entry.failed = Some(why),
+        match take(&target.target, target.per_second) {
+            Some(Ok(turn)) => target.turns.push(turn),
+            Some(Err(why)) => target.failed = Some(why),
             None => {}
         }
     }
 
     pub(super) fn has_any(&self) -> bool {
-        self.entries.iter().any(|entry| !entry.turns.is_empty())
+        self.targets.iter().any(|target| !target.turns.is_empty())
     }
 
-    /// What this one took; none if it was not measured, or failed in between.
-    pub(super) fn figures(&self, name: &str) -> Option<Figures> {
-        let entry = self.entries.iter().find(|entry| entry.contender.name == name)?;
-        entry.figures()
+    /// The cost of a server; `None` if it was not measured or failed.
+    pub(super) fn cost(&self, name: &str) -> Option<ServerCost> {
+        self.targets.iter().find(|one| one.target.name == name)?.cost()
     }
 
     pub(super) fn table(&self) -> Table {
         let heading = ["", "CPU s", "user", "system", "least-most", "x empty", "requests/s"];
-        let title = format!("{}: server CPU seconds per million requests", self.shape.title());
+        let title = format!("{}: server CPU seconds per million requests", self.load.title());
         let mut table = Table::new(title, heading);
-        let empty_s = self.figures(EMPTY).map(|figures| figures.total_s);
-        for entry in &self.entries {
-            match entry.figures() {
-                Some(figures) => {
-                    table.row(figures.row(entry.contender.name, empty_s));
-                    if let Some(backing_s) = figures.backing_s {
-                        table.row(["  its Redis besides".to_owned(), format!("{backing_s:.2}")]);
+        let empty_s = self.cost(EMPTY).map(|cost| cost.total_s);
+        for one in &self.targets {
+            match one.cost() {
+                Some(cost) => {
+                    table.row(cost.row(one.target.name, empty_s));
+                    if let Some(backing_s) = cost.backing_s {
+                        table.row(["  its Redis".to_owned(), format!("{backing_s:.2}")]);
                     }
                 }
-                None => table.row([entry.contender.name.to_owned(), "failed".to_owned()]),
+                None => table.row([one.target.name.to_owned(), "failed".to_owned()]),
             }
         }
-        for entry in &self.entries {
-            if let Some(why) = &entry.failed {
-                table.note(format!("{} failed: {why}", entry.contender.name));
+        for one in &self.targets {
+            if let Some(why) = &one.failed {
+                table.note(format!("{} failed: {why}", one.target.name));
             }
         }
         table
     }
 }
 
-impl Entry {
-    fn figures(&self) -> Option<Figures> {
+impl TargetTurns {
+    fn cost(&self) -> Option<ServerCost> {
         if self.failed.is_some() || self.turns.is_empty() {
             return None;
         }
-        let middle = |figure: fn(&Turn) -> f64| median(self.turns.iter().map(figure));
+        let median_of = |figure: fn(&ServerTurn) -> f64| median(self.turns.iter().map(figure));
         let totals = || self.turns.iter().map(|turn| turn.own.total_s());
         let backing: Vec<f64> = self.turns.iter().filter_map(|turn| turn.backing).map(Cpu::total_s).collect();
-        Some(Figures {
-            cpu: Cpu { user_s: middle(|turn| turn.own.user_s), system_s: middle(|turn| turn.own.system_s) },
+        Some(ServerCost {
+            cpu: Cpu {
+                user_s: median_of(|turn| turn.own.user_s),
+                system_s: median_of(|turn| turn.own.system_s),
+            },
             total_s: median(totals()),
             total_least_s: totals().fold(f64::INFINITY, f64::min),
             total_most_s: totals().fold(0.0, f64::max),
             backing_s: (!backing.is_empty()).then(|| median(backing)),
-            per_second: middle(|turn| turn.per_second),
+            per_second: median_of(|turn| turn.per_second),
         })
     }
 }
 
-impl Figures {
+impl ServerCost {
     fn row(&self, name: &str, empty_s: Option<f64>) -> [String; 7] {
         [
             name.to_owned(),
@@ -141,7 +143,7 @@ impl Figures {
     }
 }
 
-/// What was not there, why, and what installs it.
+/// The programs that were not measured, why, and how to install them.
 pub(super) fn missing(missing: &BTreeMap<Program, Missing>) -> String {
     if missing.is_empty() {
         return String::new();

@@ -1,4 +1,4 @@
-//! A server that runs, its end, and its log.
+//! A running server: its processes, its ports and its log.
 
 use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -8,46 +8,46 @@ use std::thread;
 use std::time::Duration;
 use std::{fs, io};
 
-use super::cpu::Cpu;
-use super::scratch::Scratch;
-use super::shape::Wire;
-use crate::stopwatch::WallTime;
+use super::load_kind::Protocol;
+use crate::cpu::Cpu;
+use crate::measure::WallTime;
+use crate::scratch::ScratchDir;
 
-/// How long a server may take until it listens.
-pub(super) const START_MAX_NS: u64 = 20_000_000_000;
-/// Between two looks whether it listens.
-pub(super) const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// Of the log of a server that did not start, as much as this is shown.
+/// How long a server may take to start listening.
+pub(crate) const START_MAX_NS: u64 = 20_000_000_000;
+/// Time between two checks whether it listens.
+pub(crate) const POLL_EVERY: Duration = Duration::from_millis(20);
+/// Lines of log to show if a server does not start.
 const LOG_LINES_MAX: usize = 4;
 
-/// Where a server listens; all on this machine.
+/// The local ports of a server.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ports {
+pub(crate) struct Ports {
     pub resp: u16,
     pub http: u16,
     pub grpc: u16,
-    /// For whatever else it wants to listen on.
+    /// For other listeners.
     pub other: [u16; 2],
 }
 
-/// A server that runs, until it is dropped.
-pub(super) struct Running {
-    server: OneProcess,
-    /// What it cannot do without: the Redis of envoyproxy/ratelimit.
-    backing: Option<OneProcess>,
+/// A server, stopped when this is dropped.
+pub(crate) struct RunningServer {
+    server: ChildProcess,
+    /// The Redis of envoyproxy/ratelimit.
+    backing: Option<ChildProcess>,
     ports: Ports,
 }
 
-/// A process that ends when this is dropped.
-pub(super) struct OneProcess {
+/// A process, killed when this is dropped.
+pub(crate) struct ChildProcess {
     child: Child,
     log: PathBuf,
 }
 
 impl Ports {
-    /// Ports that are free now.
-    pub(super) fn free() -> io::Result<Self> {
-        // All are held until all are known, so that no two are the same.
+    /// Finds free ports.
+    pub(crate) fn free() -> io::Result<Self> {
+        // Keep all listeners until all ports are known, so that no two are the same.
         let mut held = Vec::new();
         let mut next = || {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
@@ -58,42 +58,42 @@ impl Ports {
         Ok(Self { resp: next()?, http: next()?, grpc: next()?, other: [next()?, next()?] })
     }
 
-    pub(super) const fn of(&self, wire: Wire) -> u16 {
-        match wire {
-            Wire::Resp => self.resp,
-            Wire::Http => self.http,
-            Wire::Grpc => self.grpc,
+    pub(crate) const fn of(&self, protocol: Protocol) -> u16 {
+        match protocol {
+            Protocol::Resp => self.resp,
+            Protocol::Http => self.http,
+            Protocol::Grpc => self.grpc,
         }
     }
 }
 
-impl Running {
-    pub(super) fn new(server: OneProcess, backing: Option<OneProcess>, ports: Ports) -> Self {
+impl RunningServer {
+    pub(crate) fn new(server: ChildProcess, backing: Option<ChildProcess>, ports: Ports) -> Self {
         Self { server, backing, ports }
     }
 
-    pub(super) const fn port(&self, wire: Wire) -> u16 {
-        self.ports.of(wire)
+    pub(crate) const fn port(&self, protocol: Protocol) -> u16 {
+        self.ports.of(protocol)
     }
 
-    /// What the server has taken until now.
-    pub(super) fn cpu(&self) -> Option<Cpu> {
+    /// The CPU time of the server until now.
+    pub(crate) fn cpu(&self) -> Option<Cpu> {
         Cpu::of(self.server.child.id())
     }
 
-    /// What it cannot do without has taken; none if it needs nothing.
-    pub(super) fn backing_cpu(&self) -> Option<Cpu> {
+    /// The CPU time of its Redis until now, if it has one.
+    pub(crate) fn backing_cpu(&self) -> Option<Cpu> {
         Cpu::of(self.backing.as_ref()?.child.id())
     }
 }
 
-impl OneProcess {
-    /// Starts it and waits until it listens on these ports. The error says what it had to say.
-    pub(super) fn start(
+impl ChildProcess {
+    /// Starts it and waits until it listens on these ports. The error includes the end of its log.
+    pub(crate) fn start(
         mut command: Command,
         name: &str,
         ports: &[u16],
-        scratch: &Scratch,
+        scratch: &ScratchDir,
     ) -> Result<Self, String> {
         let failed = |error: io::Error| error.to_string();
         let log = scratch.path(&format!("{name}.log"));
@@ -109,33 +109,33 @@ impl OneProcess {
         Ok(process)
     }
 
-    pub(super) fn id(&self) -> u32 {
+    pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
     fn await_port(&mut self, port: u16) -> Result<(), String> {
         let wall = WallTime::start();
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        while TcpStream::connect_timeout(&address, LOOK_EVERY).is_err() {
+        while TcpStream::connect_timeout(&address, POLL_EVERY).is_err() {
             if let Ok(Some(status)) = self.child.try_wait() {
-                return Err(format!("it ended at once with {status}: {}", self.last_words()));
+                return Err(format!("it ended with {status}: {}", self.end_of_log()));
             }
             if wall.elapsed_ns() > START_MAX_NS {
-                return Err(format!("it does not listen on port {port}: {}", self.last_words()));
+                return Err(format!("it does not listen on port {port}: {}", self.end_of_log()));
             }
-            thread::park_timeout(LOOK_EVERY);
+            thread::park_timeout(POLL_EVERY);
         }
         Ok(())
     }
 
-    fn last_words(&self) -> String {
+    fn end_of_log(&self) -> String {
         let log = fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = log.lines().filter(|line| !line.trim().is_empty()).collect();
         lines[lines.len().saturating_sub(LOG_LINES_MAX)..].join(" | ")
     }
 }
 
-impl Drop for OneProcess {
+impl Drop for ChildProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

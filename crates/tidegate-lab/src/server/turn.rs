@@ -1,72 +1,79 @@
-//! A turn: a load, and the processor time that the server took for it.
+//! A turn: one load, and the CPU time that the server took for it.
 
-use super::contender::Contender;
-use super::cpu::Cpu;
-use super::running::Running;
-use super::scratch::Scratch;
-use super::shape::Shape;
-use super::{ask, load};
+use super::check::check_answer;
+use super::load::{self, LoadSpec};
+use super::load_kind::LoadKind;
+use super::running::RunningServer;
+use super::target::Target;
+use crate::cpu::Cpu;
+use crate::scratch::ScratchDir;
 
-/// A server is warm after this part of a turn.
-const WARM_UP_PART: u64 = 10;
+/// The warm-up is this fraction of a turn.
+const WARM_UP_FRACTION: u64 = 10;
 
-/// What a turn took.
+/// The cost of a turn.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Turn {
-    /// Of the server, seconds per million requests.
+pub(super) struct ServerTurn {
+    /// CPU seconds of the server per million requests.
     pub own: Cpu,
-    /// Of what it cannot do without; none if it needs nothing.
+    /// CPU seconds of its Redis, if it has one.
     pub backing: Option<Cpu>,
     pub per_second: f64,
 }
 
-/// How long a turn is.
+/// The length of a turn.
 #[derive(Clone, Copy)]
-pub(super) struct Size {
+pub(super) struct TurnSize {
     pub requests: u64,
     pub per_second: f64,
 }
 
-/// Asks once, then loads the server for a short while. Hands out how many requests it does in a second.
+/// Checks one answer, then loads the server for a short time. Returns its requests per second.
 pub(super) fn warm_up(
-    shape: Shape,
-    contender: &Contender,
-    running: &Running,
+    kind: LoadKind,
+    target: &Target,
+    running: &RunningServer,
     requests: u64,
-    scratch: &Scratch,
+    scratch: &ScratchDir,
 ) -> Result<f64, String> {
-    let port = running.port(shape.wire());
-    ask::ask(&contender.question, port)?;
-    let requests = load::requests(shape, requests) / WARM_UP_PART;
-    let requests = requests.max(u64::from(shape.width().connections * shape.width().at_once));
-    let (question, width) = (&contender.question, shape.width());
-    let done = load::run(&load::Order { question, port, width, requests, per_second: None, scratch })?;
-    Ok(done.per_second)
+    let port = running.port(kind.protocol());
+    check_answer(&target.request, port)?;
+    let in_flight = kind.in_flight();
+    let requests = load::requests(kind, requests) / WARM_UP_FRACTION;
+    let requests = requests.max(u64::from(in_flight.connections * in_flight.per_connection));
+    let request = &target.request;
+    let result = load::run(&LoadSpec { request, port, in_flight, requests, per_second: None, scratch })?;
+    Ok(result.per_second)
 }
 
-/// One turn, between two requests whose answers are checked.
+/// Runs a turn. It checks an answer before and after it.
 pub(super) fn take(
-    shape: Shape,
-    contender: &Contender,
-    running: &Running,
-    size: Size,
-    scratch: &Scratch,
-) -> Result<Turn, String> {
-    let port = running.port(shape.wire());
-    ask::ask(&contender.question, port)?;
-    let gone = || "the server has ended".to_owned();
-    let (before, backing_before) = (running.cpu().ok_or_else(gone)?, running.backing_cpu());
-    let done = load::run(&load::Order {
-        question: &contender.question,
+    kind: LoadKind,
+    target: &Target,
+    running: &RunningServer,
+    size: TurnSize,
+    scratch: &ScratchDir,
+) -> Result<ServerTurn, String> {
+    let port = running.port(kind.protocol());
+    check_answer(&target.request, port)?;
+    let ended = || "the server has ended".to_owned();
+    let (before, backing_before) = (running.cpu().ok_or_else(ended)?, running.backing_cpu());
+    let result = load::run(&LoadSpec {
+        request: &target.request,
         port,
-        width: shape.width(),
-        requests: load::requests(shape, size.requests),
+        in_flight: kind.in_flight(),
+        requests: load::requests(kind, size.requests),
         per_second: Some(size.per_second),
         scratch,
     })?;
-    let (after, backing_after) = (running.cpu().ok_or_else(gone)?, running.backing_cpu());
-    ask::ask(&contender.question, port)?;
-    let backing =
-        backing_after.zip(backing_before).map(|(after, before)| (after - before).per_million(done.requests));
-    Ok(Turn { own: (after - before).per_million(done.requests), backing, per_second: done.per_second })
+    let (after, backing_after) = (running.cpu().ok_or_else(ended)?, running.backing_cpu());
+    check_answer(&target.request, port)?;
+    let backing = backing_after
+        .zip(backing_before)
+        .map(|(after, before)| (after - before).per_million(result.requests));
+    Ok(ServerTurn {
+        own: (after - before).per_million(result.requests),
+        backing,
+        per_second: result.per_second,
+    })
 }

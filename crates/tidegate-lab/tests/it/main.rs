@@ -1,4 +1,4 @@
-//! All integration tests of the lab, in one binary: each further binary would be linked by itself.
+//! All integration tests of the lab, in one binary because every binary is linked separately.
 
 mod pictures;
 mod snapshot;

@@ -9,10 +9,10 @@ use tidegate::snapshot::RestoreStatus;
 use tidegate_lab::snapshot_child::{Generations, Line, SNAPSHOT};
 
 const ROUNDS: u64 = 40;
-/// So many if none is killed in the middle of a write before that.
+/// The most rounds until a process is killed in the middle of a write.
 const ROUNDS_MAX: u64 = 1_000;
 
-/// A directory of its own, gone when it is dropped.
+/// A directory that is removed when this is dropped.
 struct Directory(PathBuf);
 
 impl Directory {
@@ -30,10 +30,10 @@ impl Drop for Directory {
     }
 }
 
-/// Killed when it is dropped, so that a test that fails leaves nothing behind.
-struct Running(Child);
+/// Killed when this is dropped, so that a failed test leaves no process.
+struct KilledOnDrop(Child);
 
-impl Drop for Running {
+impl Drop for KilledOnDrop {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -49,8 +49,8 @@ struct Seen {
 }
 
 impl Seen {
-    fn hear(&mut self, text: &str) -> Line {
-        let line = Line::parse(text).unwrap_or_else(|| panic!("`{text}` is no line of the process"));
+    fn take_line(&mut self, text: &str) -> Line {
+        let line = Line::parse(text).unwrap_or_else(|| panic!("unexpected line `{text}`"));
         match line {
             Line::Restored(generation) => self.restored = generation,
             Line::Writing(generation) => self.writing = generation,
@@ -60,29 +60,29 @@ impl Seen {
     }
 }
 
-/// Starts the process, lets it write `snapshots` and begin another, waits for so many turns of a loop, and kills it.
+/// Starts the process, lets it write `snapshots` and start another, spins, and kills it.
 fn run_and_kill(directory: &Path, snapshots: u64, spins: u64) -> Seen {
     let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate-lab"));
     child.arg("snapshot-child").arg(directory).stdout(Stdio::piped());
-    let mut child = Running(child.spawn().expect("the program was built"));
-    let mut lines = BufReader::new(child.0.stdout.take().expect("it is piped")).lines();
+    let mut child = KilledOnDrop(child.spawn().expect("the program was built"));
+    let mut lines = BufReader::new(child.0.stdout.take().expect("stdout is piped")).lines();
     let mut seen = Seen::default();
     let (mut begun, mut text) = (0, String::new());
     while begun <= snapshots {
         text = lines.next().expect("the process goes on").expect("its output is text");
-        begun += u64::from(matches!(seen.hear(&text), Line::Writing(_)));
+        begun += u64::from(matches!(seen.take_line(&text), Line::Writing(_)));
     }
     assert!(text.starts_with("writing"));
     (0..spins).for_each(|spin| {
         std::hint::black_box(spin);
     });
-    child.0.kill().expect("it is running");
-    let status = child.0.wait().expect("it was started");
-    assert!(!status.success(), "it ended before it was killed");
-    // What it had printed by then; the last line may be cut off.
+    child.0.kill().expect("the process is running");
+    let status = child.0.wait().expect("the process was started");
+    assert!(!status.success(), "the process ended before it was killed");
+    // The rest of its output. The last line may be incomplete.
     let rest: Vec<String> = lines.map_while(Result::ok).collect();
     rest.iter().filter(|text| Line::parse(text).is_some()).for_each(|text| {
-        seen.hear(text);
+        seen.take_line(text);
     });
     seen
 }
@@ -96,10 +96,10 @@ fn a_process_killed_at_any_moment_leaves_the_last_good_snapshot() {
     while rounds < ROUNDS || (cut_off == 0 && rounds < ROUNDS_MAX) {
         let round = rounds;
         rounds += 1;
-        // From at once to some milliseconds, in steps that grow.
+        // From no wait to some milliseconds, in growing steps.
         let spins = 1_000 << (round % 14);
         let seen = run_and_kill(&directory.0, round % 3, spins);
-        assert_eq!(seen.restored, before, "round {round}: it did not go on where the last one was");
+        assert_eq!(seen.restored, before, "round {round}: it did not continue from the last snapshot");
         cut_off += u64::from(temporary.exists());
 
         let (generations, found) = Generations::restore(&directory.0);
@@ -109,7 +109,7 @@ fn a_process_killed_at_any_moment_leaves_the_last_good_snapshot() {
         assert!(matches!(found, RestoreStatus::Restored { .. }), "round {round}: {found}");
         let generation = generations.generation();
         let generation =
-            generation.unwrap_or_else(|| panic!("round {round}: the keys are not of one generation"));
+            generation.unwrap_or_else(|| panic!("round {round}: keys have different generations"));
         let at_least = seen.written.max(before);
         assert!(
             (at_least..=seen.writing).contains(&generation),

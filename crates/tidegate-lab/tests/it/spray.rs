@@ -1,29 +1,29 @@
-//! The bounds of the memory store under a flood of keys, sized down from `tidegate-lab spray`.
+//! Small runs of `tidegate-lab spray`: the bounds of the memory store under a flood of keys.
 
 use tidegate::AlgorithmName;
 use tidegate_lab::Bytes;
-use tidegate_lab::spray::{HotKey, Report, Spray};
+use tidegate_lab::spray::{HotKey, Spray, SprayReport};
 
 const MEMORY_MAX: Bytes = Bytes(8 << 20);
-/// Three times as many as fit.
+/// Three times the keys that fit.
 const KEYS: u64 = 1_000_000;
-/// A ledger takes more memory and more time than a state of 16 bytes.
-const LEDGER_KEYS: u64 = 200_000;
+/// A usage log takes more memory and time than a state of 16 bytes.
+const LOG_KEYS: u64 = 200_000;
 
-/// Sprays over 100 seconds, the hot key 10,000 times.
-fn spray(keys: u64, algorithm: AlgorithmName) -> Report {
+/// Sprays for 100 simulated seconds, with 10,000 requests of the hot key.
+fn spray(keys: u64, algorithm: AlgorithmName) -> SprayReport {
     let mut spray = Spray::new(keys, MEMORY_MAX, algorithm);
     spray.hot_every_keys = keys / 10_000;
     spray.step_ns = 100_000_000_000 / keys;
-    spray.run(|_| {}).expect("the limits are limits")
+    spray.run(|_| {}).expect("the limits are valid")
 }
 
-fn bounds_hold(report: &Report) {
+fn bounds_hold(report: &SprayReport) {
     assert!(report.store_bytes <= MEMORY_MAX.0, "{report}");
     assert!(report.live_evictions > 0, "{report}");
-    assert_eq!(report.admitted, report.spray.keys, "a key never seen was denied\n{report}");
-    // 1,000 a day at once, and one more after each 86.4 seconds.
-    assert_eq!(report.hot, HotKey { asked: 10_000, admitted: 1_001, allowed: 1_001 }, "{report}");
+    assert_eq!(report.admitted, report.spray.keys, "a new key was denied\n{report}");
+    // 1,000 per day in one burst, and one more every 86.4 seconds.
+    assert_eq!(report.hot, HotKey { requests: 10_000, admitted: 1_001, allowed: 1_001 }, "{report}");
 }
 
 #[test]
@@ -43,20 +43,20 @@ fn a_flood_of_sliding_window_keys_stays_in_bounds() {
 
 #[test]
 fn a_flood_of_sliding_logs_stays_in_bounds() {
-    bounds_hold(&spray(LEDGER_KEYS, AlgorithmName::SlidingLog));
+    bounds_hold(&spray(LOG_KEYS, AlgorithmName::SlidingLog));
 }
 
 #[test]
 fn a_flood_of_sub_windows_stays_in_bounds() {
-    bounds_hold(&spray(LEDGER_KEYS, AlgorithmName::SubWindows));
+    bounds_hold(&spray(LOG_KEYS, AlgorithmName::SubWindows));
 }
 
 #[test]
 fn a_flood_of_leases_stays_in_bounds() {
-    bounds_hold(&spray(LEDGER_KEYS, AlgorithmName::Concurrency));
+    bounds_hold(&spray(LOG_KEYS, AlgorithmName::Concurrency));
 }
 
-/// Resident memory is the process's, and this one runs the other tests too.
+/// Runs in its own process, because this one also runs other tests.
 #[cfg(target_os = "linux")]
 #[test]
 fn the_process_stays_within_a_quarter_above_the_bound() {
@@ -70,8 +70,8 @@ fn the_process_stays_within_a_quarter_above_the_bound() {
 }
 
 #[test]
-fn a_limit_that_is_none_is_named() {
+fn an_invalid_limit_is_named() {
     let spray = Spray { limit: "ten per hour".to_owned(), ..Spray::new(1, MEMORY_MAX, AlgorithmName::Gcra) };
-    let error = spray.run(|_| {}).expect_err("that is no limit");
+    let error = spray.run(|_| {}).expect_err("the limit is invalid");
     assert!(error.to_string().contains("ten per hour"), "{error}");
 }

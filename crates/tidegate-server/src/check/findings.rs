@@ -1,15 +1,15 @@
-//! What a check found, for people and for programs.
+//! The result of a check, written as text or as JSON.
 
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
-use tidegate::rules::{Domain, Report, TestResults, TestStatus};
+use tidegate::rules::{Domain, Report, TestResult, TestResults, TestStatus};
 
 use super::is_unreadable;
-use crate::output::{self, Failure, CommandStatus};
+use crate::output::{self, CommandStatus, Failure};
 use crate::text;
 
-/// What a check found.
+/// The result of a check.
 pub(super) struct Findings {
     report: Report,
     domains: usize,
@@ -18,20 +18,20 @@ pub(super) struct Findings {
     pub deny_warnings: bool,
 }
 
-/// What was found beside what is wrong with the rules.
+/// The result of `--request` or `--tests`, beside the report on the rules.
 pub(super) enum CheckResult {
     Nothing,
     Explained(ExplainedRequest),
     Tests(TestResults),
-    /// The tests cannot be read.
+    /// The test files cannot be read or have errors.
     BadTests(Report),
 }
 
-/// What rules make of a request.
+/// How the rules decide a request.
 pub(super) struct ExplainedRequest {
     pub text: String,
     pub json: Value,
-    /// What is odd about it.
+    /// A warning about the request.
     pub note: Option<String>,
 }
 
@@ -42,7 +42,9 @@ impl Findings {
     }
 
     pub fn status(&self) -> CommandStatus {
-        if is_unreadable(&self.report) || matches!(&self.result, CheckResult::BadTests(report) if is_unreadable(report)) {
+        if is_unreadable(&self.report)
+            || matches!(&self.result, CheckResult::BadTests(report) if is_unreadable(report))
+        {
             return CommandStatus::UnusableInput;
         }
         let tests_failed = match &self.result {
@@ -67,16 +69,18 @@ impl Findings {
             CheckResult::BadTests(report) => output::print_report(report),
         }
         if self.has_denied_warnings() {
-            output::print_stderr("error: warnings are denied (hint: leave out --deny-warnings to allow them)");
+            output::print_stderr("error: warnings are denied (hint: omit --deny-warnings to allow them)");
         }
         output::print_stdout(&self.summary())
     }
 
-    /// What goes to standard output, for people.
+    /// The text for standard output.
     fn summary(&self) -> String {
         match &self.result {
             CheckResult::Explained(explained) => explained.text.clone(),
-            CheckResult::Tests(results) => format!("{} passed, {} failed\n", results.passed(), results.failed()),
+            CheckResult::Tests(results) => {
+                format!("{} passed, {} failed\n", results.passed(), results.failed())
+            }
             CheckResult::Nothing if self.status() == CommandStatus::Success => {
                 let mut summary = format!("ok: {}", count_noun(self.report.file_names().len(), "file"));
                 let counts =
@@ -113,10 +117,13 @@ impl Findings {
 
 fn tests_json(results: &TestResults) -> Value {
     let mut document = output::parse_json(&results.report().to_json());
-    let test = |test: &tidegate::rules::TestResult| json!({ "file": test.file, "name": test.name, "passed": test.status == TestStatus::Passed });
+    let test_json = |test: &TestResult| {
+        let passed = test.status == TestStatus::Passed;
+        json!({ "file": test.file, "name": test.name, "passed": passed })
+    };
     document["passed"] = results.passed().into();
     document["failed"] = results.failed().into();
-    document["results"] = results.tests().iter().map(test).collect();
+    document["results"] = results.tests().iter().map(test_json).collect();
     document
 }
 

@@ -1,10 +1,10 @@
-//! `tidegate check`: are these rules right, what do they make of a request, and do they do what is expected of them?
+//! `tidegate check`: reports errors in rules, explains a request, runs tests of the rules.
 //!
 //! ```text
-//! files    ->  Loaded or Report    tidegate::rules
-//! request  ->  Explanation         explain.rs, ../request_json.rs
-//! tests    ->  TestResults         tidegate::rules::RuleTests
-//! Findings ->  text or JSON        findings.rs
+//! files    ->  LoadedRules or Report    tidegate::rules
+//! request  ->  Explanation              explain.rs, ../json/
+//! tests    ->  TestResults              tidegate::rules::RuleTests
+//! Findings ->  text or JSON             findings.rs
 //! ```
 
 mod explain;
@@ -16,45 +16,45 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use tidegate::rules::{self, Report, RuleTests};
 
+use self::findings::{CheckResult, Findings};
 use crate::output::{self, Failure};
-use findings::{Findings, CheckResult};
 
-/// Check rules, explain a request to them, or run tests against them
+/// Check rules, explain a request, or run tests of the rules
 ///
-/// Reads rules from files and directories as a server would, and shows all that is wrong with them, with warnings for
-/// what is legal and most likely not meant. Explains which rules apply to a request, and why the others do not. Runs
-/// tests that say what rules are expected to do.
+/// Reads rules from files and directories as the server does, and reports all errors at once, with warnings for rules
+/// that are valid but probably not intended. With --request, explains which rules apply to a request and why the
+/// others do not. With --tests, runs tests that state how the rules must decide.
 #[derive(Args, Debug)]
-#[command(after_long_help = include_str!("help.txt"))]
+#[command(after_long_help = include_str!("../help/check.txt"))]
 pub struct CheckArgs {
-    /// Explain what the rules make of this request; - reads it from standard input
+    /// Explain how the rules decide this request; - reads it from standard input
     #[arg(long, value_name = "JSON", conflicts_with = "tests")]
     request: Option<String>,
 
-    /// Run the tests of this file, or of the *.yaml and *.yml files of this directory; may be given several times
+    /// Run the tests in this file, or in the *.yaml and *.yml files of this directory; may be repeated
     #[arg(long, value_name = "PATH")]
     tests: Vec<PathBuf>,
 
-    /// Whom the output is for
+    /// Format of the output
     #[arg(long, value_enum, default_value_t)]
     format: OutputFormat,
 
-    /// Let warnings fail the check
+    /// Treat warnings as failures
     #[arg(long)]
     deny_warnings: bool,
 
-    /// Rules files, and directories of them: of these, the files named *.yaml or *.yml
+    /// Rules files, or directories: of a directory, the files named *.yaml and *.yml
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
 }
 
-/// Whom the output is for.
+/// Format of the output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum OutputFormat {
-    /// People: findings to standard error, a summary to standard output
+    /// For people: problems on standard error, a summary on standard output
     #[default]
     Text,
-    /// Programs: one JSON document to standard output; a call that is wrong is said to standard error
+    /// For programs: one JSON document on standard output; usage errors on standard error
     Json,
 }
 
@@ -70,7 +70,7 @@ pub fn main(args: &CheckArgs) -> ExitCode {
 }
 
 fn check(args: &CheckArgs) -> Result<Findings, Failure> {
-    // A request that cannot be read is a mistake in the call, and is said first.
+    // A malformed request is a usage error, so it is reported before the rules are read.
     let request = args.request.as_deref().map(explain::read_request).transpose()?;
     let tests = if args.tests.is_empty() { None } else { Some(RuleTests::load(&args.tests)) };
     let mut findings = match rules::load(&args.paths) {
@@ -90,9 +90,9 @@ fn check(args: &CheckArgs) -> Result<Findings, Failure> {
     Ok(findings)
 }
 
-/// Whether a file or directory is not there or cannot be read, rather than wrong.
-pub fn is_unreadable(report: &Report) -> bool {
+/// Whether a file or directory is missing or cannot be read, as opposed to having errors.
+pub(crate) fn is_unreadable(report: &Report) -> bool {
     const CODES: [&str; 5] =
         ["no-such-file", "unreadable", "not-a-file", "empty-directory", "too-many-files"];
-    report.diagnostics().iter().any(|found| CODES.contains(&found.code))
+    report.diagnostics().iter().any(|diagnostic| CODES.contains(&diagnostic.code))
 }

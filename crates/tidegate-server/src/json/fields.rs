@@ -1,50 +1,94 @@
-//! The fields of an object, each of which may stand once.
+//! Reads objects and their fields.
 
 use std::borrow::Cow;
 use std::fmt;
+use std::marker::PhantomData;
 
-use serde_core::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
 use tidegate_core::text::did_you_mean;
 
 use crate::text;
 
-/// How much of a name from outside a message shows.
+/// Maximum characters of a name shown in an error.
 pub(super) const NAME_CHARS_MAX: usize = 64;
 
-/// Reads a field into its place, which has to be empty.
-pub(crate) fn read_field<'de, A: MapAccess<'de>, S: DeserializeSeed<'de>>(
+/// Reads a field into `slot`. It is an error if the field was read before.
+pub(super) fn read_field<'de, A: MapAccess<'de>, S: DeserializeSeed<'de>>(
     map: &mut A,
     name: &str,
-    place: &mut Option<S::Value>,
+    slot: &mut Option<S::Value>,
     seed: S,
 ) -> Result<(), A::Error> {
-    if place.is_some() {
-        return Err(A::Error::custom(format!("field `{name}` stands twice (hint: leave one of them out)")));
+    if slot.is_some() {
+        return Err(A::Error::custom(format!("field `{name}` appears twice (hint: remove one)")));
     }
-    *place = Some(map.next_value_seed(seed)?);
+    *slot = Some(map.next_value_seed(seed)?);
     Ok(())
 }
 
-/// The object has no such field. `what` is what it is, like `a request`.
-pub(crate) fn unknown_field<E: Error>(what: &str, name: &str, known: &[&str]) -> E {
-    let hint = did_you_mean(name, known).unwrap_or_else(|| format!("{what} has: {}", known.join(", ")));
+/// The error for an unknown field. `what` describes the object, as in `a request`.
+pub(super) fn unknown_field<E: Error>(what: &str, name: &str, allowed: &[&str]) -> E {
+    let hint = did_you_mean(name, allowed).unwrap_or_else(|| format!("{what} has: {}", allowed.join(", ")));
     let name = text::printable(name.as_bytes(), NAME_CHARS_MAX);
     E::custom(format!("{what} has no field `{name}` (hint: {hint})"))
 }
 
 /// A whole number that was written as `5.0`, as some languages do.
 pub(super) fn whole_number(number: f64) -> Option<u64> {
-    /// The first that is too large.
+    /// The smallest number that is too large.
     const TOO_LARGE: f64 = 18_446_744_073_709_551_616.0;
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is whole and in range")]
     ((0.0..TOO_LARGE).contains(&number) && number.fract() == 0.0).then_some(number as u64)
 }
 
+/// A type with a derived `Deserialize`, read from an object. The derive alone would also accept a list of the fields'
+/// values.
+pub(crate) struct ObjectSeed<T> {
+    expecting: &'static str,
+    object: PhantomData<T>,
+}
+
 /// The name of a field, borrowed if it has no escapes.
 pub(super) struct FieldNameSeed;
 
-/// Text, borrowed if it has no escapes, and what messages call it.
+/// Text, borrowed if it has no escapes, with its name in errors.
 pub(super) struct TextSeed(pub &'static str);
+
+impl<T> ObjectSeed<T> {
+    /// `expecting` is the end of the error for a value that is not an object, as in `a level (hint: ...)`.
+    pub(crate) fn new(expecting: &'static str) -> Self {
+        Self { expecting, object: PhantomData }
+    }
+}
+
+impl<T> Clone for ObjectSeed<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for ObjectSeed<T> {}
+
+impl<'de, T: Deserialize<'de>> DeserializeSeed<'de> for ObjectSeed<T> {
+    type Value = T;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectSeed<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.expecting)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(map))
+    }
+}
 
 impl<'de> DeserializeSeed<'de> for FieldNameSeed {
     type Value = Cow<'de, str>;

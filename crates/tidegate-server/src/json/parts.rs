@@ -1,19 +1,19 @@
-//! The parts of a request, from the whole to its entries.
+//! Deserializes the parts of a request, from the request to its entries.
 
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::fmt;
 
-use serde_core::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Unexpected, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Unexpected, Visitor};
 
-use super::fields::{self, NAME_CHARS_MAX, FieldNameSeed, TextSeed};
+use super::fields::{self, FieldNameSeed, NAME_CHARS_MAX, ObjectSeed, TextSeed};
 use super::request::{DescriptorSpan, JsonEntry, JsonRequest, Ttl};
 use super::{BATCH_REQUESTS_MAX, DESCRIPTORS_MAX, ENTRIES_MAX, RequestForm};
 use crate::text;
 
 const COST_DEFAULT: u64 = 1;
 
-/// A seed that reads as a visitor of its own.
+/// Implements a seed that is its own visitor.
 macro_rules! seed {
     ($seed:ty => $value:ty, $deserialize:ident) => {
         impl<'de> DeserializeSeed<'de> for $seed {
@@ -50,17 +50,17 @@ impl<'de> Visitor<'de> for RequestSeed {
     }
 }
 
-/// A request with a domain, or several.
+/// A request with a domain, or a batch.
 pub(super) struct RequestOrBatchSeed<'a, 'de> {
     pub batch: BatchSeed<'a>,
-    /// Where one request is written: it is large, and parsers hand on what they read several times.
+    /// Receives a single request. It is large, and the parser would move a return value several times.
     pub request: &'a mut JsonRequest<'de>,
 }
 
 seed!(RequestOrBatchSeed<'_, 'de> => Option<Vec<JsonRequest<'de>>>, deserialize_map);
 
 impl<'de> Visitor<'de> for RequestOrBatchSeed<'_, 'de> {
-    /// Several requests; none if there is one, which was written to its place.
+    /// The batch; `None` for a single request, which was written to `request`.
     type Value = Option<Vec<JsonRequest<'de>>>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -79,7 +79,7 @@ impl<'de> Visitor<'de> for RequestOrBatchSeed<'_, 'de> {
             None => fields.finish(RequestForm::Check).map(|()| None),
             Some(requests) if fields.is_empty() => Ok(Some(requests)),
             Some(_) => Err(A::Error::custom(
-                "`requests` stands alone (hint: each request has its own `domain`, within the list)",
+                "`requests` must be the only field (hint: each request in the list has its own `domain`)",
             )),
         }
     }
@@ -88,7 +88,7 @@ impl<'de> Visitor<'de> for RequestOrBatchSeed<'_, 'de> {
 /// A list of requests.
 #[derive(Clone, Copy)]
 pub(super) struct BatchSeed<'a> {
-    /// The number of the request that is being read, from 0.
+    /// Index of the request that is being read.
     pub current_index: &'a Cell<Option<usize>>,
 }
 
@@ -111,13 +111,13 @@ impl<'de> Visitor<'de> for BatchSeed<'_> {
         }
         self.current_index.set(None);
         if requests.is_empty() {
-            return Err(A::Error::custom("the list of requests is empty (hint: a batch has at least one)"));
+            return Err(A::Error::custom("the list of requests is empty (hint: a batch needs at least one)"));
         }
         Ok(requests)
     }
 }
 
-/// The fields of a request, as far as they were read.
+/// The fields of a request that were read so far.
 struct RequestFields<'a, 'de> {
     request: &'a mut JsonRequest<'de>,
     attributes: Option<()>,
@@ -126,18 +126,17 @@ struct RequestFields<'a, 'de> {
 }
 
 impl<'a, 'de> RequestFields<'a, 'de> {
-    /// None, of an empty request.
     fn new(request: &'a mut JsonRequest<'de>) -> Self {
         Self { request, attributes: None, descriptors: None, cost: None }
     }
 
-    /// Reads one of them; `others` are fields that stand beside them.
+    /// Reads one field. `also_allowed` are names for the hint that the caller handles.
     fn read<A: MapAccess<'de>>(
         &mut self,
         map: &mut A,
         name: &str,
         form: RequestForm,
-        others: &[&str],
+        also_allowed: &[&str],
     ) -> Result<(), A::Error> {
         let request = &mut *self.request;
         match name {
@@ -146,15 +145,18 @@ impl<'a, 'de> RequestFields<'a, 'de> {
             "descriptors" => fields::read_field(map, name, &mut self.descriptors, DescriptorsSeed(request)),
             "cost" => fields::read_field(map, name, &mut self.cost, CostSeed),
             "ttl" if form.has_ttl() => fields::read_field(map, name, &mut request.ttl, TtlSeed),
-            "token" if form.has_token() => {
-                fields::read_field(map, name, &mut request.token, TextSeed("a token, as `acquire` answered it,"))
-            }
+            "token" if form.has_token() => fields::read_field(
+                map,
+                name,
+                &mut request.token,
+                TextSeed("a token, as `acquire` returned it,"),
+            ),
             _ => {
-                let mut known = vec!["domain", "attributes", "descriptors", "cost"];
-                known.extend(form.has_ttl().then_some("ttl"));
-                known.extend(form.has_token().then_some("token"));
-                known.extend(others);
-                Err(fields::unknown_field("a request", name, &known))
+                let mut allowed = vec!["domain", "attributes", "descriptors", "cost"];
+                allowed.extend(form.has_ttl().then_some("ttl"));
+                allowed.extend(form.has_token().then_some("token"));
+                allowed.extend(also_allowed);
+                Err(fields::unknown_field("a request", name, &allowed))
             }
         }
     }
@@ -174,28 +176,28 @@ impl<'a, 'de> RequestFields<'a, 'de> {
             (None, Some(()), None) => {}
             (None, Some(()), Some(_)) => {
                 return Err(E::custom(
-                    "`cost` does not go with `descriptors` (hint: each descriptor has its own, beside its `entries`)",
+                    "`cost` cannot be used with `descriptors` (hint: put a `cost` into each descriptor)",
                 ));
             }
             (Some(()), Some(()), _) => {
                 return Err(E::custom(
-                    "`attributes` and `descriptors` do not go together (hint: `attributes` is for one descriptor, \
+                    "`attributes` and `descriptors` cannot be used together (hint: `attributes` is for one descriptor, \
                      `descriptors` for several)",
                 ));
             }
             (None, None, _) => {
                 return Err(E::custom(
-                    "the request says nothing of itself (hint: add \"attributes\": {\"user\": \"42\"})",
+                    "the request has no attributes (hint: add \"attributes\": {\"user\": \"42\"})",
                 ));
             }
         }
         if form != RequestForm::OptionalDomain && request.domain().is_empty() {
             return Err(E::custom(
-                "the request names no domain (hint: add \"domain\": \"api\", as the file of its rules does)",
+                "the request has no domain (hint: add \"domain\": \"api\", as in the rules file)",
             ));
         }
         if form.has_token() && request.token.as_deref().unwrap_or_default().is_empty() {
-            return Err(E::custom("the request has no `token` (hint: the one that `acquire` answered)"));
+            return Err(E::custom("the request has no `token` (hint: use the one that `acquire` returned)"));
         }
         Ok(())
     }
@@ -211,7 +213,7 @@ impl RequestForm {
     }
 }
 
-/// Names and values, none of the names twice.
+/// Names and values. A name may appear only once.
 struct AttributesSeed<'a, 'de>(&'a mut JsonRequest<'de>);
 
 seed!(AttributesSeed<'_, 'de> => (), deserialize_map);
@@ -224,15 +226,15 @@ impl<'de> Visitor<'de> for AttributesSeed<'_, 'de> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        // Those of `descriptors`, if they stand before; then the request is refused in the end.
+        // Entries of `descriptors` may come first. Then the request is rejected at its end.
         let start = self.0.entries.len();
         while let Some(key) = map.next_key_seed(FieldNameSeed)? {
             let entries = &mut self.0.entries;
-            if entries[start..].iter().any(|known| known.key == key) {
+            if entries[start..].iter().any(|entry| entry.key == key) {
                 let name = text::printable(key.as_bytes(), NAME_CHARS_MAX);
                 return Err(A::Error::custom(format!(
-                    "attribute `{name}` stands twice (hint: leave one out; in `entries` of `descriptors` a key may \
-                     stand twice)"
+                    "attribute `{name}` appears twice (hint: remove one; only `entries` of `descriptors` may repeat a \
+                     key)"
                 )));
             }
             check_room(entries.len() - start, ENTRIES_MAX, "attributes")?;
@@ -243,7 +245,7 @@ impl<'de> Visitor<'de> for AttributesSeed<'_, 'de> {
     }
 }
 
-/// The value of the attribute of this name.
+/// The value of the attribute with this name.
 struct AttributeValueSeed<'a>(&'a str);
 
 seed!(AttributeValueSeed<'_> => Cow<'de, str>, deserialize_str);
@@ -284,14 +286,14 @@ impl<'de> Visitor<'de> for DescriptorsSeed<'_, 'de> {
         }
         if self.0.descriptors.is_empty() {
             return Err(A::Error::custom(
-                "the list of descriptors is empty (hint: a request has at least one)",
+                "the list of descriptors is empty (hint: a request needs at least one)",
             ));
         }
         Ok(())
     }
 }
 
-/// Puts its entries behind those that are there, and comes to its cost.
+/// Appends its entries to those of the request, and returns its cost.
 struct DescriptorSeed<'a, 'de>(&'a mut JsonRequest<'de>);
 
 seed!(DescriptorSeed<'_, 'de> => u64, deserialize_map);
@@ -332,39 +334,13 @@ impl<'de> Visitor<'de> for EntriesSeed<'_, 'de> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
         let entries = &mut self.0.entries;
         let start = entries.len();
-        while let Some(entry) = seq.next_element_seed(EntrySeed)? {
+        let seed =
+            ObjectSeed::<JsonEntry<'de>>::new("an entry (hint: {\"key\": \"user\", \"value\": \"42\"})");
+        while let Some(entry) = seq.next_element_seed(seed)? {
             check_room(entries.len() - start, ENTRIES_MAX, "entries of a descriptor")?;
             entries.push(entry);
         }
         Ok(())
-    }
-}
-
-struct EntrySeed;
-
-seed!(EntrySeed => JsonEntry<'de>, deserialize_map);
-
-impl<'de> Visitor<'de> for EntrySeed {
-    type Value = JsonEntry<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an entry (hint: {\"key\": \"user\", \"value\": \"42\"})")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<JsonEntry<'de>, A::Error> {
-        let (mut key, mut value): (Option<Cow<'de, str>>, _) = (None, None);
-        while let Some(name) = map.next_key_seed(FieldNameSeed)? {
-            match &*name {
-                "key" => fields::read_field(&mut map, &name, &mut key, TextSeed("the key of an entry"))?,
-                "value" => fields::read_field(&mut map, &name, &mut value, TextSeed("the value of an entry"))?,
-                _ => return Err(fields::unknown_field("an entry", &name, &["key", "value"])),
-            }
-        }
-        let key =
-            key.ok_or_else(|| A::Error::custom("an entry needs a `key` (hint: the name of an attribute)"))?;
-        let value =
-            value.ok_or_else(|| A::Error::custom("an entry needs a `value` (hint: text, maybe \"\")"))?;
-        Ok(JsonEntry { key, value })
     }
 }
 
@@ -376,7 +352,7 @@ impl Visitor<'_> for CostSeed {
     type Value = u64;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a cost, which is a whole number that is not negative (hint: leave it out for 1)")
+        f.write_str("a cost, which is a whole number from 0 (hint: omit it for 1)")
     }
 
     fn visit_u64<E: Error>(self, cost: u64) -> Result<u64, E> {
@@ -388,7 +364,7 @@ impl Visitor<'_> for CostSeed {
     }
 }
 
-/// `"30s"`, or milliseconds.
+/// `"30s"`, or a number of milliseconds.
 struct TtlSeed;
 
 seed!(TtlSeed => Ttl, deserialize_any);
@@ -405,7 +381,8 @@ impl Visitor<'_> for TtlSeed {
     }
 
     fn visit_f64<E: Error>(self, millis: f64) -> Result<Ttl, E> {
-        let whole = fields::whole_number(millis).ok_or_else(|| E::invalid_type(Unexpected::Float(millis), &self))?;
+        let whole =
+            fields::whole_number(millis).ok_or_else(|| E::invalid_type(Unexpected::Float(millis), &self))?;
         self.visit_u64(whole)
     }
 
@@ -415,10 +392,10 @@ impl Visitor<'_> for TtlSeed {
     }
 }
 
-/// Whether one more fits.
-fn check_room<E: Error>(there: usize, most: usize, what: &str) -> Result<(), E> {
-    if there < most {
+/// Fails if a list of `len` items is full.
+fn check_room<E: Error>(len: usize, max: usize, what: &str) -> Result<(), E> {
+    if len < max {
         return Ok(());
     }
-    Err(E::custom(format!("there are more than {most} {what} (hint: that is the most)")))
+    Err(E::custom(format!("there are more than {max} {what} (hint: that is the maximum)")))
 }

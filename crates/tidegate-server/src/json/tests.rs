@@ -1,4 +1,4 @@
-//! Requests that are read, and what is said of those that are not.
+//! Valid requests, and the errors of invalid ones.
 
 use std::borrow::Cow;
 
@@ -59,7 +59,7 @@ fn invalid_fields() {
         ),
         (
             r#"{"descriptors": [{"entries": [{"name": "user"}]}]}"#,
-            "line 1, column 37: an entry has no field `name` (hint: did you mean `value`?)",
+            "line 1, column 37: unknown field `name`, expected `key` or `value`",
         ),
         (
             "{\n  \"attributes\": {\"user\": 42}}",
@@ -68,17 +68,17 @@ fn invalid_fields() {
         ),
         (
             r#"{"attributes": {}, "cost": -1}"#,
-            "line 1, column 29: invalid type: integer `-1`, expected a cost, which is a whole number that is not \
-             negative (hint: leave it out for 1)",
+            "line 1, column 29: invalid type: integer `-1`, expected a cost, which is a whole number from 0 (hint: \
+              omit it for 1)",
         ),
         (
             r#"{"attributes": {"a": "1", "a": "2"}}"#,
-            "line 1, column 29: attribute `a` stands twice (hint: leave one out; in `entries` of `descriptors` a \
-             key may stand twice)",
+            "line 1, column 29: attribute `a` appears twice (hint: remove one; only `entries` of `descriptors` may \
+              repeat a key)",
         ),
         (
             r#"{"domain": "a", "domain": "b"}"#,
-            "line 1, column 24: field `domain` stands twice (hint: leave one of them out)",
+            "line 1, column 24: field `domain` appears twice (hint: remove one)",
         ),
     ];
     for (json, message) in cases {
@@ -89,14 +89,22 @@ fn invalid_fields() {
 #[test]
 fn incomplete_requests() {
     let starts = [
-        ("{}", "line 1, column 2: the request says nothing of itself (hint: "),
+        ("{}", "line 1, column 2: the request has no attributes (hint: "),
         (r#"{"descriptors": []}"#, "line 1, column 18: the list of descriptors is empty"),
         (r#"{"attributes": {}, "descriptors": [{"entries": []}]}"#, "line 1, column 52: `attributes` and"),
-        (r#"{"cost": 1, "descriptors": [{"entries": []}]}"#, "line 1, column 45: `cost` does not go with"),
+        (r#"{"cost": 1, "descriptors": [{"entries": []}]}"#, "line 1, column 45: `cost` cannot be used with"),
         (r#"{"descriptors": [{}]}"#, "line 1, column 19: a descriptor needs `entries` (hint: "),
-        (r#"{"descriptors": [{"entries": [{"key": "a"}]}]}"#, "line 1, column 42: an entry needs a `value`"),
-        (r#"{"descriptors": [{"entries": [{"value": "a"}]}]}"#, "line 1, column 44: an entry needs a `key`"),
+        (r#"{"descriptors": [{"entries": [{"key": "a"}]}]}"#, "line 1, column 42: missing field `value`"),
+        (r#"{"descriptors": [{"entries": [{"value": "a"}]}]}"#, "line 1, column 44: missing field `key`"),
         ("[]", "line 1, column 0: invalid type: sequence, expected a request (hint: "),
+        (
+            r#"{"descriptors": [{"entries": [["user", "42"]]}]}"#,
+            "line 1, column 30: invalid type: sequence, expected an entry (hint: ",
+        ),
+        (
+            r#"{"descriptors": [{"entries": [{"key": "a", "value": 1}]}]}"#,
+            "line 1, column 53: invalid type: integer `1`, expected a key or value as text (hint: ",
+        ),
         (r#"{"attributes": {}, "cost": 1.5}"#, "line 1, column 30: invalid type: floating point `1.5`"),
         (r#"{"attributes": {}, "cost": -1.0}"#, "line 1, column 31: invalid type: floating point `-1.0`"),
         (
@@ -126,14 +134,14 @@ fn every_bound() {
         let all: Vec<String> = (0..count).map(|number| format!(r#""{number}": """#)).collect();
         format!(r#"{{"attributes": {{{}}}}}"#, all.join(","))
     };
-    for (json, most) in [
+    for (json, max) in [
         (&descriptors as &dyn Fn(usize) -> String, DESCRIPTORS_MAX),
         (&one, ENTRIES_MAX),
         (&attributes, ENTRIES_MAX),
     ] {
-        assert!(read_owned(json(most).as_bytes()).is_ok());
-        let error = read_owned(json(most + 1).as_bytes()).unwrap_err().to_string();
-        assert!(error.contains(&format!("more than {most} ")), "{error}");
+        assert!(read_owned(json(max).as_bytes()).is_ok());
+        let error = read_owned(json(max + 1).as_bytes()).unwrap_err().to_string();
+        assert!(error.contains(&format!("more than {max} ")), "{error}");
     }
     let padded = |bytes: usize| {
         let start = r#"{"attributes": {}}"#;
@@ -144,7 +152,7 @@ fn every_bound() {
     assert_eq!(error, "the request is larger than 1024 KiB (hint: is this the right file?)");
 }
 
-/// What is wrong with it.
+/// The error message.
 #[track_caller]
 fn error_message(json: &str, form: RequestForm) -> String {
     read_single(json.as_bytes(), form).expect_err(json).to_string()
@@ -152,7 +160,10 @@ fn error_message(json: &str, form: RequestForm) -> String {
 
 #[test]
 fn text_without_escapes_is_borrowed() {
-    let read = read_single(br#"{"domain": "api", "attributes": {"user": "4\u0032", "ip": "::1"}}"#, RequestForm::Check);
+    let read = read_single(
+        br#"{"domain": "api", "attributes": {"user": "4\u0032", "ip": "::1"}}"#,
+        RequestForm::Check,
+    );
     let read = read.unwrap();
     let borrowed = |text: &Cow<'_, str>| matches!(text, Cow::Borrowed(_));
     assert!(read.domain.as_ref().is_some_and(borrowed));
@@ -175,17 +186,24 @@ fn required_fields_of_each_form() {
         let read = read_single(json.as_bytes(), form).unwrap_or_else(|error| panic!("{json}: {error}"));
         let minute = more.contains("ttl").then(|| Nanos::new(60_000_000_000));
         assert_eq!(read.ttl.map(Ttl::nanos), minute, "{json}");
-        assert!(error_message(r#"{"attributes": {}, "token": "t"}"#, RequestForm::Release).contains("names no domain"));
+        assert!(
+            error_message(r#"{"attributes": {}, "token": "t"}"#, RequestForm::Release)
+                .contains("has no domain")
+        );
     }
     let cases = [
-        (RequestForm::Check, r#"{"domain": "", "attributes": {}}"#, "the request names no domain (hint: "),
+        (RequestForm::Check, r#"{"domain": "", "attributes": {}}"#, "the request has no domain (hint: "),
         (RequestForm::Release, r#"{"domain": "a", "attributes": {}}"#, "the request has no `token` (hint: "),
         (
             RequestForm::Renew,
             r#"{"domain": "a", "attributes": {}, "token": ""}"#,
             "the request has no `token` (hint: ",
         ),
-        (RequestForm::Check, r#"{"token": "t"}"#, "a request has no field `token` (hint: a request has: domain, "),
+        (
+            RequestForm::Check,
+            r#"{"token": "t"}"#,
+            "a request has no field `token` (hint: a request has: domain, ",
+        ),
         (RequestForm::Release, r#"{"ttl": 1}"#, "a request has no field `ttl` (hint: "),
         (RequestForm::Acquire, r#"{"ttl": "1 fortnight"}"#, "unknown unit of time `fortnight`"),
         (RequestForm::Acquire, r#"{"ttl": 0}"#, "the ttl is shorter than a millisecond (hint: "),
@@ -212,14 +230,14 @@ fn batches() {
         (r#"{"requests": []}"#.to_owned(), "the list of requests is empty (hint: "),
         (
             format!(r#"{{"requests": [{one}, {{"attributes": {{}}}}]}}"#),
-            "requests[1]: the request names no domain",
+            "requests[1]: the request has no domain",
         ),
         (
             format!(r#"{{"requests": [{one},{one},{{"domain": 7}}]}}"#),
             "requests[2]: invalid type: integer `7`",
         ),
         (format!(r#"{{"requests": [{one}}}"#), "requests[1]: this is not JSON: expected `,` or `]`"),
-        (format!(r#"{{"requests": [{one}], "domain": "api"}}"#), "`requests` stands alone (hint: "),
+        (format!(r#"{{"requests": [{one}], "domain": "api"}}"#), "`requests` must be the only field (hint: "),
         (
             format!(r#"{{"requests": [{{"requests": [{one}]}}]}}"#),
             "requests[0]: a request has no field `requests`",
@@ -253,13 +271,13 @@ fn levels() {
         );
     }
     for (json, message) in [
-        (r#"{"level": 1.1}"#, "line 1, column 13: this is no level (hint: "),
-        (r#"{"level": 2}"#, "line 1, column 11: this is no level (hint: "),
-        (r#"{"level": -0.5}"#, "line 1, column 14: this is no level (hint: "),
+        (r#"{"level": 1.1}"#, "line 1, column 13: this is not a level (hint: "),
+        (r#"{"level": 2}"#, "line 1, column 11: this is not a level (hint: "),
+        (r#"{"level": -0.5}"#, "line 1, column 14: this is not a level (hint: "),
         (r#"{"level": "0.5"}"#, "line 1, column 15: invalid type: string \"0.5\", expected a level, "),
-        (r#"{"level": 0, "level": 1}"#, "line 1, column 20: field `level` stands twice (hint: "),
-        (r#"{"value": 0}"#, "line 1, column 8: a level has no field `value` (hint: "),
-        ("{}", "line 1, column 2: there is no `level` (hint: "),
+        (r#"{"level": 0, "level": 1}"#, "line 1, column 20: duplicate field `level`"),
+        (r#"{"value": 0}"#, "line 1, column 8: unknown field `value`, expected `level`"),
+        ("{}", "line 1, column 2: missing field `level`"),
     ] {
         let error = read_level(json.as_bytes()).expect_err(json).to_string();
         assert!(error.starts_with(message), "{json}: {error}");

@@ -1,4 +1,4 @@
-//! What all listeners share: the engine, and what is counted and logged around each of its decisions.
+//! The state that all listeners share: the engine, with metrics and logs around each of its decisions.
 
 use std::sync::Arc;
 
@@ -6,41 +6,40 @@ use tidegate::engine::{CheckedCharge, DecideFuture, Explanation};
 use tidegate::rules::{Domain, OnStoreFailure, Request, RulesetError};
 use tidegate::store::{NodeStore, Store as _};
 use tidegate::{
-    Clock as _, DecideOutput, Decision, Engine, EngineError, LeaseToken, MEMORY_BYTES_DEFAULT, MemoryStore, Nanos,
-    Release, Renewal, SystemClock, Timestamp,
+    Clock as _, DecideOutput, Decision, Engine, EngineError, LeaseToken, MEMORY_BYTES_DEFAULT, MemoryStore,
+    Nanos, Release, Renewal, SystemClock, Timestamp,
 };
 
-use super::drain::Drain;
-use super::logs::DenialLog;
-use super::metrics::{Metrics, DecisionTimes};
-use super::{Fleet, Protocol, ReloadHandle, Status, fleet};
+use super::denial_log::DenialLog;
+use super::metrics::{DecisionTimes, Metrics};
+use super::{Drain, Fleet, Protocol, ReloadHandle, Status, fleet};
 
-/// Why requests are rejected that touch more limits than a plan has room for.
+/// The reason label of a request that matches more limits than a plan can hold.
 pub(super) const TOO_MANY_LIMITS: &str = "too_many_limits";
 
-/// The engine of a server: its store is chosen when it starts.
+/// The engine of a server. The store is chosen at startup.
 pub type ServerEngine = Engine<SystemClock, NodeStore>;
 
-/// What all listeners share. One for the process.
+/// The state that all listeners share. There is one per process.
 pub struct App {
-    /// Decides.
+    /// Decides requests.
     pub engine: ServerEngine,
-    /// What is counted.
+    /// The counters for Prometheus.
     pub metrics: Metrics,
-    /// What is logged of requests.
+    /// Logs denied requests.
     pub denials: DenialLog,
-    /// Whether the server is about to stop.
+    /// Whether the server is draining.
     pub drain: Drain,
-    /// What is loaded and what failed.
+    /// What is loaded, and what failed to load.
     pub status: Status,
-    /// Asks for the rules to be read again.
+    /// Requests a reload of the files.
     pub reloads: ReloadHandle,
-    /// The store that a fleet shares, if the engine decides by one.
+    /// The shared store of a fleet, if the engine uses one.
     pub fleet: Option<Fleet>,
 }
 
 impl App {
-    /// Around this engine.
+    /// Creates the state for an engine.
     pub fn new(engine: ServerEngine) -> Self {
         Self {
             engine,
@@ -53,58 +52,63 @@ impl App {
         }
     }
 
-    /// Around an engine with these rules over a store in this process.
+    /// Creates an engine with these rules over a memory store, and its state.
     pub fn in_memory(domains: Vec<Domain>) -> Result<Self, RulesetError> {
         let store = NodeStore::Local(Arc::new(MemoryStore::bounded(MEMORY_BYTES_DEFAULT)));
         Ok(Self::new(Engine::with_store(domains, store, SystemClock::new())?))
     }
 
-    /// The same, with the store that its engine shares with others: for whoever looks at metrics and health.
+    /// Adds the shared store of the engine, for metrics and health.
     #[must_use]
     pub fn with_fleet(self, fleet: Fleet) -> Self {
         Self { fleet: Some(fleet), ..self }
     }
 
-    /// The same, with denials logged as was set.
+    /// Replaces the denial log.
     #[must_use]
     pub fn with_denials(self, denials: DenialLog) -> Self {
         Self { denials, ..self }
     }
 
-    /// Decides a request: at once, unless a rule with the action `delay` holds it or a shared store is asked.
+    /// Decides a request. It waits only if a rule with the action `delay` delays it or a shared store is asked.
     ///
-    /// Most requests are decided by the first poll. Dropped while it waits, the request leaves its queue and has charged nothing,
-    /// unless a shared store was asked: what that was asked for may be charged.
+    /// The first poll decides most requests. If the future is dropped while it waits, the request leaves its queue and
+    /// has charged nothing. But if a shared store was asked, the charge may have been made.
     ///
-    /// What a concurrency limit gives to a check cannot be given back: it is held for the limit's ttl.
-    pub async fn check(&self, by: Protocol, request: &Request<'_>) -> Result<DecideOutput, EngineError> {
-        let asked_at = self.timing_start();
-        self.finish(by, request, self.start_check(request, asked_at), asked_at).await
+    /// The units that a check takes from a concurrency limit cannot be released. They are held for the limit's ttl.
+    pub async fn check(
+        &self,
+        protocol: Protocol,
+        request: &Request<'_>,
+    ) -> Result<DecideOutput, EngineError> {
+        let start = self.timing_start();
+        self.finish(protocol, request, self.start_check(request, start), start).await
     }
 
-    /// As [`check`](Self::check), with the [lease](Decided::lease) of what concurrency limits gave, for no longer than
-    /// `ttl`.
+    /// Like [`check`](Self::check), but returns a [lease](DecideOutput::lease) on the units of concurrency limits, for
+    /// at most `ttl`.
     pub async fn acquire(
         &self,
-        by: Protocol,
+        protocol: Protocol,
         request: &Request<'_>,
         ttl: Option<Nanos>,
     ) -> Result<DecideOutput, EngineError> {
-        let asked_at = self.timing_start();
-        let deciding = match asked_at {
+        let start = self.timing_start();
+        let future = match start {
             Some(_) => self.engine.lease_timed(request, ttl),
             None => self.engine.lease(request, ttl),
         };
-        let decided = self.finish(by, request, deciding, asked_at).await?;
-        self.metrics.count_operation("acquire", if decided.lease.is_some() { "held" } else { "nothing_held" });
-        Ok(decided)
+        let output = self.finish(protocol, request, future, start).await?;
+        self.metrics.count_operation("acquire", if output.lease.is_some() { "held" } else { "nothing_held" });
+        Ok(output)
     }
 
-    /// Starts to decide a request that was asked at [`asked_at`](Self::asked_at), which most often is done at once. The caller
-    /// [notes](Self::note) the decision: most callers only have to [look](Deciding::as_now) at it.
+    /// Starts to decide a request. `start` is the result of [`timing_start`](Self::timing_start). Most decisions are
+    /// ready when this returns, and [`DecideFuture::as_now`] borrows them. The caller must [record](Self::record) the
+    /// decision.
     #[inline]
-    pub fn start_check(&self, request: &Request<'_>, asked_at: Option<Timestamp>) -> DecideFuture {
-        match asked_at {
+    pub fn start_check(&self, request: &Request<'_>, start: Option<Timestamp>) -> DecideFuture {
+        match start {
             Some(_) => self.engine.decide_timed(request),
             None => self.engine.decide(request),
         }
@@ -113,26 +117,26 @@ impl App {
     /// Waits for a decision, and counts and logs it.
     pub async fn finish(
         &self,
-        by: Protocol,
+        protocol: Protocol,
         request: &Request<'_>,
-        deciding: DecideFuture,
-        asked_at: Option<Timestamp>,
+        future: DecideFuture,
+        start: Option<Timestamp>,
     ) -> Result<DecideOutput, EngineError> {
-        let decided = match deciding.try_now() {
-            Ok(decided) => decided,
-            Err(deciding) => deciding.await,
+        let output = match future.try_now() {
+            Ok(output) => output,
+            Err(future) => future.await,
         };
-        self.record(by, request, &decided, asked_at);
-        decided
+        self.record(protocol, request, &output, start);
+        output
     }
 
-    /// Whether counters are in a store that others share, which answers later.
+    /// Whether counters are in a shared store, which answers later.
     #[inline]
     pub fn has_shared_store(&self) -> bool {
         !self.engine.store().is_local()
     }
 
-    /// Counts a decision of a limit that no rule is about.
+    /// Counts a decision that was made without rules (`CL.THROTTLE`).
     #[inline]
     pub fn record_single(&self, checked: CheckedCharge) -> Decision {
         if checked.degraded {
@@ -141,20 +145,20 @@ impl App {
         checked.decision
     }
 
-    /// Answers as [`check`](Self::check) would that does not wait, and charges nothing. It is no decision, and is not
-    /// counted as one.
+    /// Answers as [`check`](Self::check) would answer now, but never waits and charges nothing. A peek is not counted
+    /// as a decision.
     pub async fn peek(&self, request: &Request<'_>) -> Result<DecideOutput, EngineError> {
-        let peeked = self.engine.peek(request).await;
-        self.record_peek(&peeked);
-        peeked
+        let output = self.engine.peek(request).await;
+        self.record_peek(&output);
+        output
     }
 
     /// Counts a peek.
-    pub fn record_peek(&self, peeked: &Result<DecideOutput, EngineError>) {
-        self.metrics.count_operation("peek", peeked.as_ref().err().map_or("done", error_label));
+    pub fn record_peek(&self, output: &Result<DecideOutput, EngineError>) {
+        self.metrics.count_operation("peek", output.as_ref().err().map_or("done", error_label));
     }
 
-    /// Lets a lease that the request acquired last longer.
+    /// Extends a lease that the request acquired.
     pub async fn renew(
         &self,
         request: &Request<'_>,
@@ -170,7 +174,7 @@ impl App {
         renewal
     }
 
-    /// Gives back what a lease holds that the request acquired.
+    /// Releases a lease that the request acquired.
     pub async fn release(&self, request: &Request<'_>, token: &LeaseToken) -> Result<Release, EngineError> {
         let release = self.engine.release(request, token).await;
         let result = match &release {
@@ -181,12 +185,12 @@ impl App {
         release
     }
 
-    /// Gives back what a request was charged and did not use.
+    /// Refunds units that a request was charged but did not use.
     pub async fn refund(&self, request: &Request<'_>) -> Result<(), EngineError> {
         self.refund_by(request, None).await
     }
 
-    /// The same, until a deadline: that of a decision which this goes with.
+    /// Like [`refund`](Self::refund), with the deadline of the decision that it belongs to.
     pub async fn refund_by(
         &self,
         request: &Request<'_>,
@@ -195,23 +199,23 @@ impl App {
         self.record_operation("refund", self.engine.refund_with_deadline(request, None, deadline).await)
     }
 
-    /// Forgets all that the keys of a request used.
+    /// Resets the counters of a request's keys.
     pub async fn reset(&self, request: &Request<'_>) -> Result<(), EngineError> {
         self.record_operation("reset", self.engine.reset(request).await)
     }
 
-    /// Explains what [`check`](Self::check) would answer that does not wait.
+    /// Explains what [`check`](Self::check) would answer now, without waiting.
     pub async fn explain(&self, request: &Request<'_>) -> Result<Explanation, EngineError> {
         self.record_operation("explain", self.engine.explain(request).await)
     }
 
-    /// All metrics, as Prometheus reads them; of the type
+    /// All metrics in Prometheus' text format. The content type is
     /// [`metrics::CONTENT_TYPE`](super::metrics::CONTENT_TYPE).
     pub fn metrics_page(&self) -> String {
         self.metrics.page(self)
     }
 
-    /// When this request was asked, if its time is to be taken.
+    /// The start time of this request if it is one of the sampled ones, see [`Metrics::is_timed`].
     #[inline]
     pub fn timing_start(&self) -> Option<Timestamp> {
         self.metrics.is_timed().then(|| self.engine.clock().now())
@@ -221,36 +225,43 @@ impl App {
     #[inline]
     pub fn record(
         &self,
-        by: Protocol,
+        protocol: Protocol,
         request: &Request<'_>,
-        decided: &Result<DecideOutput, EngineError>,
-        asked_at: Option<Timestamp>,
+        output: &Result<DecideOutput, EngineError>,
+        start: Option<Timestamp>,
     ) {
-        let decided = match decided {
-            Ok(decided) => decided,
-            Err(error) => return self.metrics.count_rejected_request(by, error_label(error)),
+        let output = match output {
+            Ok(output) => output,
+            Err(error) => return self.metrics.count_rejected_request(protocol, error_label(error)),
         };
         let now = || self.engine.clock().now();
-        let has_rules = || decided.answer.rules().domain(request.domain).is_some();
-        self.metrics.count_decision(by, request.domain, &decided.answer, has_rules);
-        if decided.answer.degraded {
-            self.metrics.count_degraded(fleet::failure_policy(&decided.answer));
+        let has_rules = || output.answer.rules().domain(request.domain).is_some();
+        self.metrics.count_decision(protocol, request.domain, &output.answer, has_rules);
+        if output.answer.degraded {
+            self.metrics.count_degraded(fleet::failure_policy(&output.answer));
         }
-        if let (Some(asked_at), Some(stages)) = (asked_at, decided.stages) {
-            let waited_ns = u64::try_from(decided.waited.get()).unwrap_or(u64::MAX);
-            let took_ns = now().as_nanos().saturating_sub(asked_at.as_nanos());
-            self.metrics.observe_times(by, DecisionTimes { decision_ns: took_ns.saturating_sub(waited_ns), stages });
+        if let (Some(start), Some(stages)) = (start, output.stages) {
+            let waited_ns = u64::try_from(output.waited.get()).unwrap_or(u64::MAX);
+            let took_ns = now().as_nanos().saturating_sub(start.as_nanos());
+            self.metrics.observe_times(
+                protocol,
+                DecisionTimes { decision_ns: took_ns.saturating_sub(waited_ns), stages },
+            );
         }
-        self.denials.log(by, request, &decided.answer, now);
+        self.denials.log(protocol, request, &output.answer, now);
     }
 
-    fn record_operation<T>(&self, operation: &'static str, result: Result<T, EngineError>) -> Result<T, EngineError> {
+    fn record_operation<T>(
+        &self,
+        operation: &'static str,
+        result: Result<T, EngineError>,
+    ) -> Result<T, EngineError> {
         self.metrics.count_operation(operation, result.as_ref().err().map_or("done", error_label));
         result
     }
 }
 
-/// Why something was not done, in a word or two.
+/// The label of an error in metrics.
 fn error_label(error: &EngineError) -> &'static str {
     match error {
         EngineError::Store(failure) => failure.as_str(),

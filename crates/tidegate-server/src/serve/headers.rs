@@ -1,42 +1,45 @@
-//! The headers that tell a client of its limits, for whoever answers over HTTP and for Envoy to add.
+//! The headers that tell a client about its limits, for HTTP responses and for Envoy to add.
 //!
 //! ```text
-//! retry-after: 12                                  only if it is denied, and not for ever
+//! retry-after: 12                                  only if denied, and not forever
 //! x-ratelimit-limit: 100                           of the limit that decided
-//! x-ratelimit-remaining: 0                         of all of them, the least
-//! x-ratelimit-reset: 31                            seconds until all of them are as if never used
-//! x-ratelimit-retry-after: 12                      as `retry-after`
+//! x-ratelimit-remaining: 0                         the smallest of all limits
+//! x-ratelimit-reset: 31                            seconds until all limits are as if never used
+//! x-ratelimit-retry-after: 12                      same as `retry-after`
 //! ratelimit-policy: "login/per-ip";q=100;w=60      draft-ietf-httpapi-ratelimit-headers
 //! ratelimit: "login/per-ip";r=0;t=12
 //! ```
 //!
-//! Limits that only look on, as those of a dry run do, are not the client's business and are left out; and so are those
-//! that shadow-ban, for whoever is banned is not to notice.
+//! The headers leave out observed limits, such as those of a dry run, and limits that shadow-ban: a banned client must
+//! not notice the ban.
 
 use std::fmt;
 
 use smallvec::SmallVec;
 use tidegate::Wait;
 use tidegate::headers::{self, Policy, PolicyState};
-pub use tidegate::headers::{LISTED_LIMITS_MAX, LimitHeader};
 use tidegate::rules::{Action, Answer, AnswerKind, LimitAnswer, LimitId};
 
-use super::rounded;
+use super::rounding;
 
-/// After how many seconds a store that does not answer may be there again, about.
+pub use tidegate::headers::{LISTED_LIMITS_MAX, LimitHeader};
+
+/// Suggested wait if the store does not answer, in seconds.
 const UNAVAILABLE_SECONDS: u64 = 1;
+/// Typical length of a header that lists limits, in bytes.
+const TEXT_BYTES: usize = 128;
 
-/// What a limit is called where clients and operators read of it: `login/per-ip`, or `login/1` if it has no name.
+/// The name of a limit for clients and operators: `login/per-ip`, or `login/1` if it has no name.
 #[derive(Clone, Copy, Debug)]
 pub struct PolicyName<'a> {
     /// The rule's name.
     pub rule: &'a str,
-    /// The limit's name or place.
+    /// The limit's name or position.
     pub limit: &'a LimitId,
 }
 
 impl<'a> PolicyName<'a> {
-    /// Of the limit that gave this answer.
+    /// The name of the limit that gave this answer.
     pub fn from_answer(answer: &LimitAnswer<'a>) -> Self {
         Self { rule: &answer.rule.name, limit: answer.id }
     }
@@ -48,29 +51,29 @@ impl fmt::Display for PolicyName<'_> {
     }
 }
 
-/// Whether clients are told of a limit: not of a dry run, nor of one that is to look as if it were not there.
+/// Whether clients may see a limit: not those of a dry run or a quota, and not those that shadow-ban.
 pub fn is_shown(limit: &LimitAnswer<'_>) -> bool {
     !matches!(limit.limit.action, Action::Shadow | Action::Quota | Action::ShadowBan)
 }
 
-/// Seconds after which to come again: of what is denied, unless that is for ever, and of all that nobody could be asked
-/// about.
+/// Seconds after which to retry: for a denied request, unless it is denied forever, and for a request that the store
+/// did not decide.
 pub fn retry_after_seconds(answer: &Answer) -> Option<u64> {
-    let seconds = answer.retry_after.span().map(rounded::ceil_seconds);
+    let seconds = answer.retry_after.span().map(rounding::ceil_seconds);
     match answer.kind {
         AnswerKind::Denied => seconds,
-        // Whatever else is in its way may be gone when the store is back.
+        // Another limit that denies it may allow it when the store is back.
         AnswerKind::Unavailable => seconds.or(Some(UNAVAILABLE_SECONDS)),
         _ => None,
     }
 }
 
-/// Hands each header that an answer has to `add`. None if no limit was touched that clients are told of.
+/// Calls `add` for each header of an answer. There are none if clients may see none of its limits.
 pub fn for_each_header(answer: &Answer, mut add: impl FnMut(LimitHeader, &str)) {
     let shown = || answer.limits().filter(is_shown);
-    let least = || shown().min_by_key(|limit| limit.outcome.remaining);
-    // What decided may be a limit that looks on; then the one with the least left.
-    let Some(first) = answer.decider().filter(is_shown).or_else(least) else { return };
+    let least_remaining = || shown().min_by_key(|limit| limit.outcome.remaining);
+    // The deciding limit may be hidden. Then use the visible one with the least remaining.
+    let Some(first) = answer.decider().filter(is_shown).or_else(least_remaining) else { return };
     let mut text = String::with_capacity(TEXT_BYTES);
     let mut number = itoa::Buffer::new();
     if let Some(seconds) = retry_after_seconds(answer) {
@@ -82,7 +85,7 @@ pub fn for_each_header(answer: &Answer, mut add: impl FnMut(LimitHeader, &str)) 
     let remaining = shown().map(|limit| limit.outcome.remaining).min();
     add(LimitHeader::Remaining, number.format(remaining.unwrap_or_default()));
     let reset_after = shown().map(|limit| limit.outcome.reset_after).max();
-    add(LimitHeader::Reset, number.format(rounded::ceil_seconds(reset_after.unwrap_or_default())));
+    add(LimitHeader::Reset, number.format(rounding::ceil_seconds(reset_after.unwrap_or_default())));
     let listed = listed_limits(answer, first);
     write_list(&mut text, &listed, write_policy);
     add(LimitHeader::Policy, &text);
@@ -91,21 +94,18 @@ pub fn for_each_header(answer: &Answer, mut add: impl FnMut(LimitHeader, &str)) 
     add(LimitHeader::State, &text);
 }
 
-/// What a header that lists limits takes, in bytes, about.
-const TEXT_BYTES: usize = 128;
-
 type ListedLimits<'a> = SmallVec<[LimitAnswer<'a>; LISTED_LIMITS_MAX]>;
 
-/// The limits that clients are told of: `first`, then the others in their order. Of one that several descriptors touch,
-/// the counter with the least left.
+/// The limits that clients may see: `first`, then the others in order. If several descriptors match a limit, the
+/// counter with the least remaining.
 fn listed_limits<'a>(answer: &'a Answer, first: LimitAnswer<'a>) -> ListedLimits<'a> {
     let mut listed = ListedLimits::from_iter([first]);
     for limit in answer.limits().filter(is_shown) {
-        let same = |known: &LimitAnswer<'_>| known.id == limit.id && std::ptr::eq(known.rule, limit.rule);
-        match listed.iter().position(same) {
-            // What decided stays, whatever else has less.
+        let is_same = |other: &LimitAnswer<'_>| other.id == limit.id && std::ptr::eq(other.rule, limit.rule);
+        match listed.iter().position(is_same) {
+            // The deciding limit stays, even if another counter has less remaining.
             Some(0) => {}
-            Some(place) if limit.outcome.remaining < listed[place].outcome.remaining => listed[place] = limit,
+            Some(index) if limit.outcome.remaining < listed[index].outcome.remaining => listed[index] = limit,
             Some(_) => {}
             None if listed.len() < LISTED_LIMITS_MAX => listed.push(limit),
             None => {}
@@ -115,8 +115,8 @@ fn listed_limits<'a>(answer: &'a Answer, first: LimitAnswer<'a>) -> ListedLimits
 }
 
 fn write_list(text: &mut String, listed: &[LimitAnswer<'_>], write: impl Fn(&mut String, &LimitAnswer<'_>)) {
-    for (place, limit) in listed.iter().enumerate() {
-        if place > 0 {
+    for (index, limit) in listed.iter().enumerate() {
+        if index > 0 {
             text.push_str(", ");
         }
         write(text, limit);
@@ -124,7 +124,8 @@ fn write_list(text: &mut String, listed: &[LimitAnswer<'_>], write: impl Fn(&mut
 }
 
 fn write_policy(text: &mut String, limit: &LimitAnswer<'_>) {
-    Policy { name: policy_name(limit), limit: &limit.limit.limit, quota: limit.current_limit() }.push_to(text);
+    Policy { name: policy_name(limit), limit: &limit.limit.limit, quota: limit.current_limit() }
+        .push_to(text);
 }
 
 fn write_state(text: &mut String, limit: &LimitAnswer<'_>) {
@@ -138,10 +139,11 @@ fn write_state(text: &mut String, limit: &LimitAnswer<'_>) {
 fn policy_name<'r>(limit: &LimitAnswer<'r>) -> headers::PolicyName<'r> {
     let (name, index) = match limit.id {
         LimitId::Name(name) => (Some(&**name), 0),
-        LimitId::Position(place) => (None, *place),
+        LimitId::Position(index) => (None, *index),
     };
     headers::PolicyName { rule: Some(&limit.rule.name), name, index }
 }
 
 #[cfg(test)]
+#[path = "headers_tests.rs"]
 mod tests;

@@ -1,42 +1,52 @@
 //! The server: listeners in front of one decision engine.
 //!
+//! A check over HTTP goes through these functions:
+//!
 //! ```text
-//! listening/  a socket: TCP, TLS or Unix, so many connections at most        ->  Stream
-//! http/ grpc/ resp/   bytes of one protocol                                  ->  Request
-//! app.rs      the decision, counted and logged                               ->  Decided
-//! http/ grpc/ resp/   the answer in the words of that protocol               ->  bytes
+//! listen/accept.rs     Listener::run      accepts a connection, within --connections-max, and spawns its task
+//!                      accept_tls         does the TLS handshake, if the address has `tls:`       ->  Stream
+//! http/connection.rs   serve              reads requests one after the other, within time and size bounds
+//! http/mod.rs          Http::handle       finds the route and reads the body                      ->  bytes
+//! http/check.rs        check              parses the JSON                                         ->  Request
+//! app.rs               App::start_check   asks the engine (Engine::decide)                        ->  DecideFuture
+//!                      App::finish        waits for the decision, if it is not ready              ->  DecideOutput
+//!                      App::record        counts the decision and logs a denial
+//! http/answer_reply.rs answer_reply       status, headers and JSON                                ->  bytes
 //! ```
 //!
-//! Listeners never see rules, only answers; nothing outside a listener knows its wire format.
+//! gRPC takes the same path from `grpc/connection.rs` over `rls/decide.rs`, and RESP from `resp/connection.rs` over
+//! `resp/commands/`. Listeners see answers, never rules. Only a listener knows its wire format.
+//!
+//! A connection is one task. No task is spawned for a request. Requests that arrive together are answered with one
+//! write. A request that is not decided immediately, because a rule delays it or a shared store is asked, is a future
+//! that borrows nothing and stays with its connection. `run/` starts and stops all of this.
 
-pub mod admin;
 pub mod app;
+pub mod denial_log;
 pub mod drain;
 pub mod fleet;
+mod future_set;
 pub mod grpc;
-pub mod http;
 pub mod headers;
-pub mod listening;
-pub mod logs;
+pub mod http;
+pub mod listen;
+pub mod log;
 pub mod metrics;
+mod poll_on_wake;
 pub mod protocol;
-pub mod reloads;
+pub mod reload_handle;
 pub mod resp;
 pub mod rls;
-pub mod rounded;
+pub mod rounding;
 mod run;
 pub mod settings;
-mod sleepers;
 pub mod status;
-#[cfg(test)]
-mod wakes;
-mod when_woken;
 
 pub use app::App;
 pub use drain::Drain;
 pub use fleet::Fleet;
 pub use protocol::Protocol;
-pub use reloads::ReloadHandle;
+pub use reload_handle::ReloadHandle;
 pub use run::main;
 pub use settings::{Bounds, Secret, ServeArgs};
 pub use status::Status;

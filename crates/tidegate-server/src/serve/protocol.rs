@@ -1,23 +1,23 @@
-//! What a request came by.
+//! The protocols of the listeners.
 
-/// What a request came by.
+/// The protocol of a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Protocol {
     /// HTTP with JSON.
     Http,
     /// Envoy's rate limit service over gRPC.
     Grpc,
-    /// The protocol of Redis.
+    /// The Redis protocol.
     Resp,
-    /// HTTP, for operators.
+    /// HTTP for operators.
     Admin,
 }
 
 impl Protocol {
-    /// All of them.
+    /// All protocols.
     pub const ALL: [Self; 4] = [Self::Http, Self::Grpc, Self::Resp, Self::Admin];
 
-    /// As it is written in flags, metrics and logs.
+    /// The name in flags, metrics and logs.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Http => "http",

@@ -1,6 +1,6 @@
-//! What is loaded, what failed, and since when: for `/healthz?verbose`, and for whoever looks at metrics.
+//! What is loaded, what failed, and since when: for `/healthz?verbose` and metrics.
 //!
-//! What runs the server writes it; listeners read it. Nothing in it is a secret.
+//! The tasks of `run/` write it, and listeners read it. It contains no secrets.
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -12,13 +12,13 @@ use tidegate::snapshot::{RestoreStatus, SnapshotError, SnapshotReport};
 use tidegate::{Clock as _, ClockStats, SystemClock, Timestamp};
 
 use super::Protocol;
-use super::listening::{Address, TlsError};
+use super::listen::{Address, TlsError};
 
-/// What is loaded and what failed. One for the process.
+/// What is loaded and what failed. There is one per process.
 pub struct Status {
     clock: SystemClock,
     started_at: Timestamp,
-    /// The steps of the clock before the start, which [`Status::up_for`] leaves out.
+    /// Clock steps before the start, which [`Status::uptime`] must not subtract.
     clock_steps_at_start: Duration,
     listeners: OnceLock<Vec<BoundAddress>>,
     rules: ArcSwap<RulesStatus>,
@@ -27,46 +27,46 @@ pub struct Status {
     ended_tasks: ArcSwap<Vec<EndedTask>>,
 }
 
-/// An address that is listened on.
+/// An address that a listener is bound to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BoundAddress {
-    /// What is spoken there.
+    /// The protocol of the listener.
     pub protocol: Protocol,
-    /// The address that was really bound.
+    /// The bound address, with the actual port.
     pub address: Address,
 }
 
-/// The rules in force, and what became of the last attempt to replace them.
+/// The active rules, and the result of the last reload.
 #[derive(Clone, Debug, Default)]
 pub struct RulesStatus {
-    /// The files and directories they are from. None: the built-in example.
+    /// The files and directories of the rules. Empty: the built-in example.
     pub paths: Vec<PathBuf>,
     /// The names of the domains.
     pub domains: Vec<String>,
-    /// How many rules there are in all domains.
+    /// The number of rules in all domains.
     pub rules: usize,
-    /// When they were put into force.
+    /// When the rules became active.
     pub loaded_at: Timestamp,
-    /// How often they were replaced since the start.
+    /// How often the rules were replaced since the start.
     pub replacements: u64,
-    /// How often files were others and could not be used since the start.
+    /// How often changed files were rejected since the start.
     pub rejections: u64,
-    /// Why the files as they are now cannot be used, if they cannot: the rules in force are those before.
+    /// Why the current files are rejected, if they are. The previous rules stay active.
     pub failure: Option<OngoingFailure<Report>>,
 }
 
-/// Snapshots. There is none of it without a directory for data.
+/// The status of snapshots. Absent without a data directory.
 #[derive(Clone, Debug)]
 pub struct SnapshotStatus {
-    /// Where they are written.
+    /// The file that snapshots are written to.
     pub path: PathBuf,
-    /// How often.
+    /// The interval between snapshots.
     pub every: Duration,
-    /// What was found at the start.
-    pub found: RestoreStatus,
-    /// The last that was written.
+    /// The result of restoring at the start.
+    pub restored: RestoreStatus,
+    /// The last snapshot that was written.
     pub last: Option<SnapshotReport>,
-    /// How many were written since the start.
+    /// How many snapshots were written since the start.
     pub write_count: u64,
     /// How many attempts failed since the start.
     pub failure_count: u64,
@@ -74,48 +74,48 @@ pub struct SnapshotStatus {
     pub failure: Option<OngoingFailure<SnapshotError>>,
 }
 
-/// The certificate. There is none of it if no address is encrypted.
+/// The status of the TLS certificate. Absent if no address uses TLS.
 #[derive(Clone, Debug)]
 pub struct CertificateStatus {
-    /// Its file.
+    /// The file of the certificate.
     pub path: PathBuf,
-    /// When it was put into use.
+    /// When the certificate was loaded.
     pub loaded_at: Timestamp,
-    /// How often it was replaced since the start.
+    /// How often the certificate was replaced since the start.
     pub replacements: u64,
-    /// How often files were others and could not be used since the start.
+    /// How often changed files were rejected since the start.
     pub rejections: u64,
-    /// Why the files as they are now cannot be used, if they cannot: the certificate in use is the one before.
+    /// Why the current files are rejected, if they are. The previous certificate stays in use.
     pub failure: Option<OngoingFailure<TlsError>>,
 }
 
-/// What goes wrong, and since when.
+/// A failure that lasts, and since when.
 #[derive(Clone, Debug)]
 pub struct OngoingFailure<E> {
-    /// When it began: of failures one after the other, the first.
+    /// When the first of the consecutive failures occurred.
     pub since: Timestamp,
-    /// The last of them.
+    /// The error of the last one.
     pub error: E,
 }
 
-/// A part of the server that has ended while the rest goes on, which is a bug.
+/// A background task that ended while the server runs. This is a bug.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndedTask {
-    /// Which.
+    /// The name of the task.
     pub name: String,
-    /// When.
+    /// When it ended.
     pub at: Timestamp,
 }
 
 impl Status {
-    /// Of a server that starts now, with nothing loaded yet.
+    /// The status of a server that starts now, with nothing loaded.
     pub fn new() -> Self {
         let clock = SystemClock::new();
-        let (started_at, stepped_before) = (clock.now(), clock.stats().stepped);
+        let (started_at, clock_steps_at_start) = (clock.now(), clock.stats().stepped);
         Self {
             clock,
             started_at,
-            clock_steps_at_start: stepped_before,
+            clock_steps_at_start,
             listeners: OnceLock::new(),
             rules: ArcSwap::default(),
             snapshots: ArcSwapOption::empty(),
@@ -134,7 +134,7 @@ impl Status {
         self.started_at
     }
 
-    /// How long ago that was. A wall clock that was set since then does not count.
+    /// The time since the start, without steps of the wall clock.
     pub fn uptime(&self) -> Duration {
         let passed_ns = self.now().as_nanos().saturating_sub(self.started_at.as_nanos());
         let stepped = self.clock_stats().stepped.saturating_sub(self.clock_steps_at_start);
@@ -146,83 +146,83 @@ impl Status {
         self.clock.stats()
     }
 
-    /// What is listened on; nothing until all of it is bound.
+    /// The bound addresses. Empty until all are bound.
     pub fn listeners(&self) -> &[BoundAddress] {
         self.listeners.get().map_or(&[], Vec::as_slice)
     }
 
-    /// The rules.
+    /// The status of the rules.
     pub fn rules(&self) -> Arc<RulesStatus> {
         self.rules.load_full()
     }
 
-    /// The snapshots, if any are written.
+    /// The status of snapshots, if any are written.
     pub fn snapshots(&self) -> Option<Arc<SnapshotStatus>> {
         self.snapshots.load_full()
     }
 
-    /// The certificate, if anything is encrypted.
+    /// The status of the certificate, if any address uses TLS.
     pub fn certificate(&self) -> Option<Arc<CertificateStatus>> {
         self.certificate.load_full()
     }
 
-    /// The parts that have ended before their time. There are none unless there is a bug.
+    /// The tasks that ended too early. Empty unless there is a bug.
     pub fn ended_tasks(&self) -> Arc<Vec<EndedTask>> {
         self.ended_tasks.load_full()
     }
 
-    /// The instant now, by the clock that all times here are of.
+    /// The current time, by the clock that all times of the status use.
     pub fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
-    /// All addresses are bound.
+    /// Sets the addresses, once all are bound.
     pub fn set_listeners(&self, listeners: Vec<BoundAddress>) {
-        // They are bound once.
+        // This is called once.
         let _ = self.listeners.set(listeners);
     }
 
-    /// The rules of the start are in force.
+    /// Sets the rules of the start.
     pub fn rules_loaded(&self, paths: Vec<PathBuf>, rules: &Ruleset) {
         let status = RulesStatus { paths, loaded_at: self.now(), ..RulesStatus::default() };
         self.rules.store(Arc::new(status.with(rules)));
     }
 
-    /// Other rules are in force.
+    /// Records that new rules are active.
     pub fn rules_reloaded(&self, rules: &Ruleset) {
         let old = RulesStatus::clone(&self.rules());
-        let replaced = old.replacements + 1;
-        let status = RulesStatus { loaded_at: self.now(), replacements: replaced, failure: None, ..old };
+        let replacements = old.replacements + 1;
+        let status = RulesStatus { loaded_at: self.now(), replacements, failure: None, ..old };
         self.rules.store(Arc::new(status.with(rules)));
     }
 
-    /// The files cannot be used, and the rules in force stay.
+    /// Records that the files were rejected and the active rules stay.
     pub fn rules_rejected(&self, report: Report) {
         let old = RulesStatus::clone(&self.rules());
         let failure = Some(OngoingFailure::following(old.failure.as_ref(), self.now(), report));
         self.rules.store(Arc::new(RulesStatus { rejections: old.rejections + 1, failure, ..old }));
     }
 
-    /// There are snapshots, or something became of them.
+    /// Sets the status of snapshots.
     pub fn set_snapshots(&self, status: SnapshotStatus) {
         self.snapshots.store(Some(Arc::new(status)));
     }
 
-    /// There is a certificate, or something became of it.
+    /// Sets the status of the certificate.
     pub fn set_certificate(&self, status: CertificateStatus) {
         self.certificate.store(Some(Arc::new(status)));
     }
 
-    /// A part of the server has ended before its time.
-    pub fn task_ended(&self, part: &str) {
-        let ended = EndedTask { name: part.to_owned(), at: self.now() };
-        // There are a handful of parts, and each ends once.
+    /// Records a task that ended too early.
+    pub fn task_ended(&self, name: &str) {
+        let ended = EndedTask { name: name.to_owned(), at: self.now() };
+        // The list stays short: there are a few tasks, and each ends once.
         self.ended_tasks.rcu(|before| [before.as_slice(), std::slice::from_ref(&ended)].concat());
     }
 }
 
 impl<E> OngoingFailure<E> {
-    /// A failure at this instant, after this one, if that has not ended.
+    /// A failure at this instant. If the one before still lasts, its start time is kept.
     pub fn following(before: Option<&Self>, at: Timestamp, error: E) -> Self {
         Self { since: before.map_or(at, |before| before.since), error }
     }
@@ -242,7 +242,8 @@ impl RulesStatus {
     }
 }
 
-/// The rules of a domain, as operators count them: places in the levels of Envoy's files where nothing is limited are none.
+/// The rules of a domain as operators count them: without the placeholders for descriptors of Envoy's files that have
+/// no limit.
 pub fn limiting_rules(domain: &CompiledDomain) -> impl Iterator<Item = &Rule> {
     domain.rules().iter().filter(|rule| !rule.is_placeholder)
 }

@@ -4,22 +4,31 @@ use std::io::{self, Write};
 
 use tidegate::Decision;
 
+use super::TraceLimiter;
 use super::error::TraceError;
 use super::input::TraceInput;
-use super::rule::TraceLimiter;
 
-/// Decides every request and writes what was decided.
+/// Decides every request and writes the decisions.
 ///
-/// Where the trace is bad, everything before it has been written.
-pub fn write(requests: &mut TraceInput, rule: &TraceLimiter, out: &mut impl Write) -> Result<(), TraceError> {
-    let decided = write_until_end(requests, rule, out);
+/// If a line of the trace is invalid, the decisions before that line have been written.
+pub fn write(
+    requests: &mut TraceInput,
+    limiter: &TraceLimiter,
+    out: &mut impl Write,
+) -> Result<(), TraceError> {
+    let result = write_until_end(requests, limiter, out);
     let flushed = out.flush().map_err(TraceError::Write);
-    decided.and(flushed)
+    result.and(flushed)
 }
 
-fn write_until_end(requests: &mut TraceInput, rule: &TraceLimiter, out: &mut impl Write) -> Result<(), TraceError> {
+fn write_until_end(
+    requests: &mut TraceInput,
+    limiter: &TraceLimiter,
+    out: &mut impl Write,
+) -> Result<(), TraceError> {
     while let Some(request) = requests.next_request()? {
-        write_line(&rule.check_at(request.key, request.cost, request.at), out).map_err(TraceError::Write)?;
+        write_line(&limiter.check_at(request.key, request.cost, request.at), out)
+            .map_err(TraceError::Write)?;
     }
     Ok(())
 }

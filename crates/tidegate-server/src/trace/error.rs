@@ -1,4 +1,4 @@
-//! Why a trace was not replayed to its end.
+//! Errors of `tidegate trace`, with hints.
 
 use std::fmt;
 use std::io;
@@ -10,13 +10,13 @@ use super::line::LineError;
 /// Why a trace was not replayed to its end.
 #[derive(Debug)]
 pub enum TraceError {
-    /// The limits are fine one by one and do not go together.
+    /// The limits are valid one by one but cannot be combined.
     Limits(LimiterError),
     Open {
         name: String,
         error: io::Error,
     },
-    /// The input is compressed in a way that is not understood.
+    /// The compression is not supported.
     Format {
         name: String,
         format: &'static str,
@@ -35,7 +35,7 @@ pub enum TraceError {
 }
 
 impl TraceError {
-    /// Whether whoever read the output had enough, as `head` has. That is no failure.
+    /// Whether the reader of the output closed it early, as `head` does. That is not a failure.
     pub fn is_closed_output(&self) -> bool {
         matches!(self, Self::Write(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }
@@ -50,7 +50,7 @@ impl fmt::Display for TraceError {
             }
             Self::Format { name, format } => write!(
                 f,
-                "`{name}` is compressed with {format}, which is not understood (hint: xz, gzip and zstd are; or \
+                "`{name}` is compressed with {format}, which is not supported (hint: use xz, gzip or zstd, or \
                  decompress it into a pipe and give - as the file)"
             ),
             Self::Read { name, lines_read, error } => {

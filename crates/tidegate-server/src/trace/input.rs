@@ -1,6 +1,6 @@
-//! Opening a trace: a file or standard input, plain or compressed.
+//! Opens a trace: a file or standard input, plain or compressed.
 //!
-//! What it is compressed with is told by its first bytes, so a pipe and a file without an extension work too.
+//! The first bytes show the compression, so a pipe or a file without an extension works too.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -11,19 +11,19 @@ use lzma_rust2::XzReader;
 
 use super::error::TraceError;
 use super::progress::Progress;
-use super::requests::TraceReader;
+use super::reader::TraceReader;
 use super::zstd::ZstdReader;
 
-/// Read from the input at once.
+/// The size of one read from the input.
 const INPUT_BUFFER_BYTES: usize = 64 << 10;
-/// Decompressed at once.
+/// The size of one read of decompressed bytes.
 const LINES_BUFFER_BYTES: usize = 256 << 10;
-/// What a block of xz may make the decoder reserve. The highest preset of `xz` asks for 65 MiB.
+/// The most memory that an xz block may make the decoder reserve. The highest preset of `xz` needs 65 MiB.
 const XZ_MEMORY_KIB_MAX: u32 = 1 << 20;
-/// The longest signature of a format.
+/// The longest signature of a compression format.
 const SIGNATURE_BYTES_MAX: usize = 6;
 
-/// A trace that is open.
+/// An open trace.
 pub type TraceInput = TraceReader<BufReader<Box<dyn Read>>>;
 
 /// Opens `path`; `-` is standard input.
@@ -62,18 +62,18 @@ enum Compression {
     Gzip,
     Xz,
     Zstd,
-    /// Known well enough to say what it is instead of calling its first bytes a bad timestamp.
+    /// Recognized only to name it in the error, instead of reporting a bad timestamp.
     Unsupported(&'static str),
 }
 
 impl Compression {
-    /// By the first bytes. No line of a trace starts like any of these.
+    /// Detects the compression by the first bytes. No line of a trace starts with any of these.
     fn detect(start: &[u8]) -> Self {
         match start {
             [0x1f, 0x8b, ..] => Self::Gzip,
             [0xfd, b'7', b'z', b'X', b'Z', 0x00, ..] => Self::Xz,
             [0x28, 0xb5, 0x2f, 0xfd, ..] => Self::Zstd,
-            // A file may start with a frame of zstd that is to be skipped.
+            // A file may start with a skippable zstd frame.
             [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Self::Zstd,
             [b'B', b'Z', b'h', ..] => Self::Unsupported("bzip2"),
             [0x04, 0x22, 0x4d, 0x18, ..] => Self::Unsupported("lz4"),

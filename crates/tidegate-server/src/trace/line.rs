@@ -1,4 +1,4 @@
-//! One line of a trace: `<timestamp in ns> <key> <cost>`.
+//! Parses one line of a trace: `<timestamp in ns> <key> <cost>`.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::text;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceRequest<'a> {
     pub at: Timestamp,
-    /// Any bytes but blanks.
+    /// Any bytes except blanks.
     pub key: &'a [u8],
     pub cost: u64,
 }
@@ -35,11 +35,11 @@ pub enum NumberField {
     Cost,
 }
 
-/// As much of a bad line as an error shows.
+/// How much of an invalid line an error message shows.
 const SHOWN_CHARS_MAX: usize = 60;
 
 impl<'a> TraceRequest<'a> {
-    /// Reads a line without its line end.
+    /// Parses a line without its line end.
     pub fn parse(line: &'a [u8]) -> Result<Self, LineError> {
         let mut rest = line;
         let Some(at) = next_field(&mut rest) else { return Err(LineError::Blank) };
@@ -59,13 +59,13 @@ impl<'a> TraceRequest<'a> {
 }
 
 impl LineError {
-    /// An error of a line that was not read to its end.
+    /// The error for a line that was not read to its end.
     pub fn too_long(start: &[u8], bytes_max: usize) -> Self {
         Self::TooLong { bytes_max, text: shorten(start) }
     }
 }
 
-/// Takes the next field off `rest`; none if only blanks are left.
+/// Takes the next field off `rest`, or `None` if only blanks are left.
 fn next_field<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let start = rest.iter().position(|byte| !is_blank(*byte))?;
     let field = &rest[start..];
@@ -103,9 +103,9 @@ impl fmt::Display for LineError {
         const FORMAT: &str =
             "a line is `<timestamp in ns> <key> <cost>`, like `1700000000000000000 user:7 1`";
         match self {
-            Self::Blank => f.write_str("the line is blank (hint: blank lines may only stand at the end)"),
+            Self::Blank => f.write_str("the line is blank (hint: blank lines are allowed only at the end)"),
             Self::Comment { text } => {
-                write!(f, "`{text}` is a comment (hint: take comments out, for example with grep -v '^#')")
+                write!(f, "`{text}` is a comment (hint: remove comments, for example with grep -v '^#')")
             }
             Self::TooLong { bytes_max, text } => {
                 write!(f, "`{text}` is longer than {bytes_max} bytes (hint: {FORMAT})")
@@ -118,10 +118,10 @@ impl fmt::Display for LineError {
                 write!(f, "{field} `{text}` is negative (hint: {})", field.hint())
             }
             Self::OutOfRange { field, text } => {
-                write!(f, "{field} `{text}` is out of range (hint: the largest is {})", u64::MAX)
+                write!(f, "{field} `{text}` is out of range (hint: the maximum is {})", u64::MAX)
             }
             Self::TooManyFields { text } => {
-                write!(f, "more than three fields in `{text}` (hint: {FORMAT}; a key has no blanks)")
+                write!(f, "more than three fields in `{text}` (hint: {FORMAT}; a key cannot contain blanks)")
             }
         }
     }

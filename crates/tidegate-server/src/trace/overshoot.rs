@@ -1,23 +1,21 @@
-//! The worst overshoot: the most one key was admitted in any window, over what its limit says.
+//! The worst overshoot: by how much the fullest window of any key exceeds its limit.
 //!
-//! For a limit of L per W that is the admitted cost in a half-open window (t - W, t], at its largest over all t and
-//! all keys. Only windows that end at an admitted request need to be looked at: any other holds no more than
-//! the one that ends at the last request in it. So the requests are looked at once, in their order, and of each key
-//! only the last W is kept.
+//! For a limit of L per W, this is the largest admitted cost in a half-open window (t - W, t], over all t and all
+//! keys. Only windows that end at an admitted request need a check: any other window holds no more than the one
+//! that ends at its last request. So one pass over the requests is enough, and for each key only the last W is kept.
 //!
-//! W is nominal where windows are those of a calendar: 24 hours, 7 days or 30 days.
+//! For calendar windows, W is nominal: 24 hours, 7 days or 30 days.
 //!
-//! Time that steps back is taken as the algorithms take it: a request counts at the newest time its key was
-//! admitted at, if its own is older.
+//! If timestamps go backwards, a request counts at the latest time at which its key was admitted, as in the algorithms.
 
 use std::collections::VecDeque;
 
 use tidegate::{Rate, Timestamp};
 
-/// What one key was admitted in the window that ends at its newest admitted request.
+/// The admitted requests of one key in the window that ends at the latest of them.
 #[derive(Debug, Default)]
 pub struct Window {
-    /// One entry for each instant, oldest first.
+    /// One entry per instant, oldest first.
     admitted: VecDeque<WindowEntry>,
     total: u128,
 }
@@ -38,11 +36,11 @@ pub struct Overshoot {
 /// A window of one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FullestWindow {
-    /// Whose it is.
+    /// The index of the key.
     pub key: usize,
-    /// Its last instant.
+    /// The last instant of the window.
     pub end: Timestamp,
-    /// What was admitted in it.
+    /// The cost admitted in the window.
     pub admitted: u128,
 }
 
@@ -56,7 +54,7 @@ impl Overshoot {
         self.rate
     }
 
-    /// Takes note of an admitted request of a key whose window this is.
+    /// Records an admitted request in the window of its key.
     pub fn record(&mut self, window: &mut Window, key: usize, request: Admission) {
         let (end, admitted) = window.add(request, self.rate.window_ns());
         if admitted > self.fullest.map_or(0, |fullest| fullest.admitted) {
@@ -64,7 +62,7 @@ impl Overshoot {
         }
     }
 
-    /// The worst window, and by how much it is over; none if none is. Of equal ones the first.
+    /// The fullest window and its excess over the limit, or `None` if no window exceeds it. The first one wins a tie.
     pub fn worst(&self) -> Option<(FullestWindow, u128)> {
         let fullest = self.fullest?;
         let over = fullest.admitted.checked_sub(u128::from(self.rate.limit()))?;
@@ -80,10 +78,10 @@ pub struct Admission {
 }
 
 impl Window {
-    /// Adds a request; returns where the window ends now and what is in it.
+    /// Adds a request. Returns the end of the window and the cost in it.
     fn add(&mut self, Admission { at, cost }: Admission, window_ns: u64) -> (Timestamp, u128) {
         if cost == 0 {
-            // Nothing was used, so this is no newest request either.
+            // It uses nothing, so it does not move the window.
             return (at, 0);
         }
         let cost = u128::from(cost);
@@ -110,9 +108,10 @@ impl Window {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
     use tidegate::Limit;
+
+    use super::*;
 
     #[derive(Clone, Copy, Debug)]
     struct Event {
@@ -121,7 +120,7 @@ mod tests {
         cost: u64,
     }
 
-    /// 5 per millisecond, the shortest window there is.
+    /// 5 per millisecond, the shortest possible window.
     fn rate() -> Rate {
         "5 per 1ms".parse::<Limit>().unwrap().rate()
     }
@@ -136,7 +135,7 @@ mod tests {
         overshoot
     }
 
-    /// When each event counts, by definition: not before an earlier event of its key.
+    /// The events at the times at which they count: never before an earlier event of the same key.
     fn effective_times(events: &[Event]) -> Vec<Event> {
         let counts_at = |(index, event): (usize, &Event)| {
             let until_now = events[..=index].iter().filter(|e| e.key == event.key && e.cost > 0);
@@ -146,13 +145,13 @@ mod tests {
         events.iter().enumerate().map(counts_at).collect()
     }
 
-    /// What a key was admitted in (end - W, end], counted anew.
-    fn recount(counted: &[Event], key: usize, end_ns: u64) -> u128 {
+    /// The cost admitted for a key in (end - W, end], computed from scratch.
+    fn recount(events: &[Event], key: usize, end_ns: u64) -> u128 {
         let inside = |e: &&Event| e.key == key && e.at_ns <= end_ns && end_ns - e.at_ns < rate().window_ns();
-        counted.iter().filter(inside).map(|e| u128::from(e.cost)).sum()
+        events.iter().filter(inside).map(|e| u128::from(e.cost)).sum()
     }
 
-    /// Times on a grid of a quarter of the window and one nanosecond around it, so that edges are hit often.
+    /// Times on a grid of a quarter of the window, give or take one nanosecond, to hit the edges often.
     fn event() -> impl Strategy<Value = Event> {
         let at_ns = (4u64..40, 0u64..3).prop_map(|(quarter, off)| quarter * 250_000 + off - 1);
         (0usize..3, at_ns, 0u64..4).prop_map(|(key, at_ns, cost)| Event { key, at_ns, cost })
@@ -165,15 +164,15 @@ mod tests {
             if sorted {
                 events.sort_by_key(|event| event.at_ns);
             }
-            let counted = effective_times(&events);
-            let most = counted.iter().map(|e| recount(&counted, e.key, e.at_ns)).max().unwrap_or(0);
+            let effective = effective_times(&events);
+            let max = effective.iter().map(|e| recount(&effective, e.key, e.at_ns)).max().unwrap_or(0);
             let overshoot = replay(&events);
-            prop_assert_eq!(overshoot.fullest.map_or(0, |fullest| fullest.admitted), most);
+            prop_assert_eq!(overshoot.fullest.map_or(0, |fullest| fullest.admitted), max);
             if let Some(FullestWindow { key, end, admitted }) = overshoot.fullest {
-                prop_assert_eq!(recount(&counted, key, end.as_nanos()), admitted);
+                prop_assert_eq!(recount(&effective, key, end.as_nanos()), admitted);
             }
             let over = overshoot.worst().map_or(0, |(_, over)| over);
-            prop_assert_eq!(over, most.saturating_sub(u128::from(rate().limit())));
+            prop_assert_eq!(over, max.saturating_sub(u128::from(rate().limit())));
         }
     }
 

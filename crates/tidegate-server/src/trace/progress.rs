@@ -1,17 +1,17 @@
-//! How far the replay is, for whoever waits in front of a terminal.
+//! A progress bar, if standard error is a terminal.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Read};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// A bar on standard error, gone when this is dropped.
+/// A bar on standard error, removed on drop.
 pub struct Progress {
     bar: ProgressBar,
-    shown: Visibility,
+    visibility: Visibility,
 }
 
-/// Whether there is somebody to show the bar to.
+/// Whether the bar is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Visibility {
     Terminal,
@@ -23,24 +23,28 @@ const TEMPLATE: &str = "{wide_bar} {bytes} of {total_bytes}, {bytes_per_sec}, {e
 impl Progress {
     /// A bar if standard error is a terminal.
     pub fn new() -> Self {
-        Self::with_visibility(if io::stderr().is_terminal() { Visibility::Terminal } else { Visibility::Hidden })
+        Self::with_visibility(if io::stderr().is_terminal() {
+            Visibility::Terminal
+        } else {
+            Visibility::Hidden
+        })
     }
 
-    /// As [`new`](Self::new), for a command that writes all the time: no bar where that would run through it.
+    /// As [`new`](Self::new), for `--decisions`: no bar if the decisions go to the same terminal.
     pub fn beside_decisions() -> Self {
         if io::stdout().is_terminal() { Self::with_visibility(Visibility::Hidden) } else { Self::new() }
     }
 
-    fn with_visibility(shown: Visibility) -> Self {
-        Self { bar: ProgressBar::hidden(), shown }
+    fn with_visibility(visibility: Visibility) -> Self {
+        Self { bar: ProgressBar::hidden(), visibility }
     }
 
-    /// Shows how much of `file` was read. What has no length, such as a named pipe, has no progress.
+    /// Shows how much of `file` was read. A file without a length, such as a named pipe, has no bar.
     pub fn track(&self, file: File) -> impl Read + use<> {
-        if let (Visibility::Terminal, Ok(about)) = (self.shown, file.metadata())
-            && about.is_file()
+        if let (Visibility::Terminal, Ok(metadata)) = (self.visibility, file.metadata())
+            && metadata.is_file()
         {
-            self.bar.set_length(about.len());
+            self.bar.set_length(metadata.len());
             if let Ok(style) = ProgressStyle::with_template(TEMPLATE) {
                 self.bar.set_style(style);
             }

@@ -1,4 +1,4 @@
-//! The summary as text.
+//! Prints the summary as text.
 
 use std::io::{self, Write};
 
@@ -10,16 +10,16 @@ use crate::text::{self, Share};
 
 /// Keys in the list of the busiest.
 const BUSIEST_KEYS: usize = 10;
-/// As much of a key as is shown.
+/// Longer keys are cut.
 const KEY_CHARS_MAX: usize = 40;
-/// The bar of the busiest key.
+/// The length of the busiest key's bar.
 const BAR_CHARS: usize = 20;
 
 /// Writes the whole summary.
 pub fn write(summary: &Summary, limits: &[Limit], out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "Limits")?;
-    for (place, limit) in limits.iter().enumerate() {
-        writeln!(out, "  {}  {limit}", place + 1)?;
+    for (index, limit) in limits.iter().enumerate() {
+        writeln!(out, "  {}  {limit}", index + 1)?;
     }
     write_totals(summary, out)?;
     write_busiest(&summary.busiest(BUSIEST_KEYS), out)?;
@@ -28,7 +28,7 @@ pub fn write(summary: &Summary, limits: &[Limit], out: &mut impl Write) -> io::R
 }
 
 fn write_totals(summary: &Summary, out: &mut impl Write) -> io::Result<()> {
-    let tally = &summary.totals;
+    let totals = &summary.totals;
     writeln!(out, "\nTrace")?;
     writeln!(out, "  keys      {:>16}", text::grouped_number(summary.key_count() as u64))?;
     match summary.time.range_ns {
@@ -41,18 +41,18 @@ fn write_totals(summary: &Summary, out: &mut impl Write) -> io::Result<()> {
     if summary.time.backward_steps > 0 {
         writeln!(out, "  steps back{:>16}", text::grouped_number(summary.time.backward_steps))?;
     }
-    writeln!(out, "  requests  {:>16}", text::grouped_number(tally.requests))?;
-    let parts = [("allowed", tally.allowed.into()), ("denied", tally.denied().into())];
-    write_parts(out, tally.requests.into(), &parts)?;
+    writeln!(out, "  requests  {:>16}", text::grouped_number(totals.requests))?;
+    let parts = [("allowed", totals.allowed.into()), ("denied", totals.denied().into())];
+    write_parts(out, totals.requests.into(), &parts)?;
     if summary.costs == CostMix::Mixed {
-        writeln!(out, "  cost      {:>16}", text::grouped_number(tally.cost))?;
-        let parts = [("allowed", tally.cost_allowed), ("denied", tally.cost_denied())];
-        write_parts(out, tally.cost, &parts)?;
+        writeln!(out, "  cost      {:>16}", text::grouped_number(totals.cost))?;
+        let parts = [("allowed", totals.cost_allowed), ("denied", totals.cost_denied())];
+        write_parts(out, totals.cost, &parts)?;
     }
     Ok(())
 }
 
-/// Parts of a whole, one a line.
+/// Writes parts of a whole, one per line.
 fn write_parts(out: &mut impl Write, whole: u128, parts: &[(&str, u128)]) -> io::Result<()> {
     for (name, part) in parts {
         let percent = text::percent(Share { part: *part, whole });
@@ -77,14 +77,14 @@ fn write_busiest(keys: &[BusyKey<'_>], out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// As long as the key is busy, at least one character, split into what it got and what it did not.
+/// A bar in proportion to the key's requests, at least one character, split into allowed and denied.
 fn bar(key: &BusyKey<'_>, busiest: u64) -> String {
     let chars = scale(BAR_CHARS, Share { part: key.requests.into(), whole: busiest.into() }).max(1);
     let allowed = scale(chars, Share { part: key.allowed.into(), whole: key.requests.into() });
     "█".repeat(allowed) + &"░".repeat(chars - allowed)
 }
 
-/// The share of so many characters, rounded to the nearest.
+/// This share of `chars`, rounded to the nearest.
 fn scale(chars: usize, Share { part, whole }: Share) -> usize {
     let rounded = (2 * part * chars as u128 + whole) / (2 * whole).max(1);
     usize::try_from(rounded).unwrap_or(chars)
@@ -92,8 +92,8 @@ fn scale(chars: usize, Share { part, whole }: Share) -> usize {
 
 fn write_overshoots(summary: &Summary, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "\nWorst overshoot of any key in any window")?;
-    for (place, overshoot) in summary.overshoots.iter().enumerate() {
-        write!(out, "  {}  ", place + 1)?;
+    for (index, overshoot) in summary.overshoots.iter().enumerate() {
+        write!(out, "  {}  ", index + 1)?;
         write_overshoot(summary, overshoot, out)?;
     }
     Ok(())
@@ -108,20 +108,20 @@ fn write_overshoot(summary: &Summary, overshoot: &Overshoot, out: &mut impl Writ
     let [limit, window] = [text::grouped_number(rate.limit()), text::duration(rate.window_ns())];
     writeln!(
         out,
-        "{over} over: {admitted} admitted where {limit} in {window} are the limit, {ratio:.2} times as much"
+        "{over} over: {admitted} admitted, the limit is {limit} in {window}, {ratio:.2} times as much"
     )?;
     let key = text::printable(summary.key(fullest.key), KEY_CHARS_MAX);
     writeln!(out, "     key {key}, in the window that ends at {}", fullest.end.as_nanos())
 }
 
 fn write_log_comparison(summary: &Summary, out: &mut impl Write) -> io::Result<()> {
-    writeln!(out, "\nAgainst the exact sliding log")?;
-    let (against, whole) = (&summary.log_comparison, u128::from(summary.totals.requests));
+    writeln!(out, "\nComparison with the exact sliding log")?;
+    let (comparison, whole) = (&summary.log_comparison, u128::from(summary.totals.requests));
     let mut line = |name: &str, requests: u64| {
         let percent = text::percent(Share { part: requests.into(), whole });
         writeln!(out, "  {name:<36}{:>14}  {percent:>7}", text::grouped_number(requests))
     };
-    line("decided differently", against.differences())?;
-    line("  admitted here, denied by the log", against.allowed_only_here)?;
-    line("  denied here, admitted by the log", against.allowed_only_by_log)
+    line("decided differently", comparison.differences())?;
+    line("  admitted here, denied by the log", comparison.allowed_only_here)?;
+    line("  denied here, admitted by the log", comparison.allowed_only_by_log)
 }

@@ -1,4 +1,4 @@
-//! What a whole trace came to.
+//! Replays a whole trace and collects totals, busiest keys, overshoot and the comparison with a sliding log.
 
 use std::cmp::Ordering;
 
@@ -6,25 +6,25 @@ use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 use tidegate::{Limit, OutcomeKind};
 
+use super::TraceLimiter;
 use super::error::TraceError;
 use super::input::TraceInput;
 use super::line::TraceRequest;
 use super::overshoot::{Admission, Overshoot, Window};
-use super::rule::TraceLimiter;
 
-/// What a whole trace came to.
+/// The summary of a trace.
 pub struct Summary {
     pub totals: Totals,
-    /// Whether any request cost something other than one.
+    /// Whether any request has a cost other than 1.
     pub costs: CostMix,
     pub time: TimeStats,
-    /// One for each limit.
+    /// One per limit.
     pub overshoots: Vec<Overshoot>,
     pub log_comparison: LogComparison,
     keys: IndexMap<Box<[u8]>, KeyStats, RandomState>,
 }
 
-/// Requests and cost.
+/// Totals of requests and cost.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Totals {
     pub requests: u64,
@@ -33,7 +33,7 @@ pub struct Totals {
     pub cost_allowed: u128,
 }
 
-/// Whether cost says more than the number of requests.
+/// Whether the cost differs from the number of requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CostMix {
     #[default]
@@ -44,13 +44,13 @@ pub enum CostMix {
 /// The times of a trace.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TimeStats {
-    /// The earliest and the latest; none if there are no requests.
+    /// The earliest and the latest, or `None` without requests.
     pub range_ns: Option<(u64, u64)>,
     last_ns: u64,
     pub backward_steps: u64,
 }
 
-/// Requests that the exact sliding log decided otherwise.
+/// Requests that an exact sliding log decides differently.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LogComparison {
     pub allowed_only_here: u64,
@@ -61,7 +61,7 @@ pub struct LogComparison {
 struct KeyStats {
     requests: u64,
     allowed: u64,
-    /// One for each limit.
+    /// One per limit.
     windows: Box<[Window]>,
 }
 
@@ -80,8 +80,13 @@ impl BusyKey<'_> {
 }
 
 impl Summary {
-    /// Replays the trace under the rule, and beside it under `log`, its exact sliding log.
-    pub fn replay(requests: &mut TraceInput, limits: &[Limit], rule: &TraceLimiter, log: &TraceLimiter) -> Result<Self, TraceError> {
+    /// Replays the trace with `limiter` and, for comparison, with `log`, an exact sliding log of the same limits.
+    pub fn replay(
+        requests: &mut TraceInput,
+        limits: &[Limit],
+        limiter: &TraceLimiter,
+        log: &TraceLimiter,
+    ) -> Result<Self, TraceError> {
         let mut summary = Self {
             totals: Totals::default(),
             costs: CostMix::default(),
@@ -92,7 +97,7 @@ impl Summary {
         };
         while let Some(request) = requests.next_request()? {
             let TraceRequest { at, key, cost } = request;
-            let here = rule.check_at(key, cost, at).kind;
+            let here = limiter.check_at(key, cost, at).kind;
             let by_log = log.check_at(key, cost, at).kind;
             summary.count(&request, here);
             summary.log_comparison.count(here, by_log);
@@ -104,18 +109,19 @@ impl Summary {
         self.keys.len()
     }
 
-    /// The key that came `index`-th.
+    /// The key at this position, in order of first use.
     pub fn key(&self, index: usize) -> &[u8] {
         self.keys.get_index(index).map_or(&[], |(key, _)| key)
     }
 
-    /// The `count` keys with the most requests, busiest first, equally busy ones in the order of their bytes.
+    /// The `count` keys with the most requests, busiest first. Ties are in byte order.
     pub fn busiest(&self, count: usize) -> Vec<BusyKey<'_>> {
         let keys = self.keys.iter();
-        let mut keys: Vec<BusyKey<'_>> =
-            keys.map(|(key, seen)| BusyKey { key, requests: seen.requests, allowed: seen.allowed }).collect();
+        let mut keys: Vec<BusyKey<'_>> = keys
+            .map(|(key, stats)| BusyKey { key, requests: stats.requests, allowed: stats.allowed })
+            .collect();
         if count < keys.len() {
-            // There may be millions of them, so only the few are sorted.
+            // There may be millions of keys, so sort only the ones to return.
             keys.select_nth_unstable_by(count, BusyKey::cmp_busiest_first);
             keys.truncate(count);
         }
@@ -123,16 +129,16 @@ impl Summary {
         keys
     }
 
-    fn count(&mut self, request: &TraceRequest<'_>, verdict: OutcomeKind) {
+    fn count(&mut self, request: &TraceRequest<'_>, kind: OutcomeKind) {
         self.time.count(request.at.as_nanos());
-        self.totals.count(request.cost, verdict);
+        self.totals.count(request.cost, kind);
         if request.cost != 1 {
             self.costs = CostMix::Mixed;
         }
         let index = self.index_of(request.key);
         let key = &mut self.keys[index];
         key.requests += 1;
-        if verdict == OutcomeKind::Allowed {
+        if kind == OutcomeKind::Allowed {
             key.allowed += 1;
             for (overshoot, window) in self.overshoots.iter_mut().zip(&mut key.windows) {
                 overshoot.record(window, index, Admission { at: request.at, cost: request.cost });
@@ -158,10 +164,10 @@ impl Totals {
         self.cost - self.cost_allowed
     }
 
-    fn count(&mut self, cost: u64, verdict: OutcomeKind) {
+    fn count(&mut self, cost: u64, kind: OutcomeKind) {
         self.requests += 1;
         self.cost += u128::from(cost);
-        if verdict == OutcomeKind::Allowed {
+        if kind == OutcomeKind::Allowed {
             self.allowed += 1;
             self.cost_allowed += u128::from(cost);
         }

@@ -1,7 +1,6 @@
-//! All frames of a zstd file, one after the other, with their checksums verified.
+//! Reads all frames of a zstd file and verifies their checksums.
 //!
-//! The decoder knows single frames; files made by `cat` or by parallel compressors have many, and some that are
-//! to be skipped.
+//! The decoder handles one frame. Files made by `cat` or by parallel compressors have many, some of them skippable.
 
 use std::io::{self, BufRead, Read};
 
@@ -28,7 +27,7 @@ impl<R: BufRead> ZstdReader<R> {
         Self { source, decoder: FrameDecoder::new(), state: FrameState::BetweenFrames, frame_bytes: 0 }
     }
 
-    /// Starts the next frame, or passes over one that is to be skipped.
+    /// Starts the next frame, or skips it if it is a skippable one.
     fn start_frame(&mut self) -> io::Result<()> {
         match self.decoder.reset(&mut self.source) {
             Ok(()) => {
@@ -54,9 +53,9 @@ impl<R: BufRead> ZstdReader<R> {
             Some(stated) if Some(stated) != self.decoder.get_calculated_checksum() => {
                 Err(invalid("the checksum of a zstd frame does not match its content"))
             }
-            // Not every frame has a checksum or says its size; one that does not is of size 0 here.
+            // Checksum and size are optional in a frame. The decoder reports a missing size as 0.
             _ if ![0, self.frame_bytes].contains(&self.decoder.content_size()) => {
-                Err(invalid("a zstd frame is not as long as it says"))
+                Err(invalid("the size of a zstd frame does not match its header"))
             }
             _ => Ok(()),
         }
@@ -79,8 +78,8 @@ impl<R: BufRead> Read for ZstdReader<R> {
                 }
                 FrameState::InFrame if self.decoder.is_finished() => self.end_frame()?,
                 FrameState::InFrame => {
-                    let one = BlockDecodingStrategy::UptoBlocks(1);
-                    self.decoder.decode_blocks(&mut self.source, one).map_err(invalid)?;
+                    let strategy = BlockDecodingStrategy::UptoBlocks(1);
+                    self.decoder.decode_blocks(&mut self.source, strategy).map_err(invalid)?;
                 }
             }
         }

@@ -11,7 +11,7 @@ use tidegate_core::Timestamp;
 use super::{Clock, Timer};
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 
-/// A clock that moves when it is told to, and then wakes whoever waits for it. Clones show the same time.
+/// A clock that a test moves. A move wakes the sleepers that are due. Clones show the same time.
 #[derive(Clone, Debug, Default)]
 pub struct ManualClock {
     state: Arc<ManualClockState>,
@@ -23,7 +23,7 @@ struct ManualClockState {
     sleepers: Mutex<SleeperMap>,
 }
 
-/// Who waits for which instant; the number tells those apart that wait for the same one.
+/// Sleepers by instant. The number distinguishes sleepers of the same instant.
 #[derive(Debug, Default)]
 struct SleeperMap {
     waiting: BTreeMap<(Timestamp, u64), Waker>,
@@ -31,14 +31,14 @@ struct SleeperMap {
 }
 
 impl ManualClock {
-    /// A clock that stands at `now`.
+    /// A clock that shows `now`.
     pub fn at(now: Timestamp) -> Self {
         let clock = Self::default();
         clock.set(now);
         clock
     }
 
-    /// Moves it forward.
+    /// Moves the clock forward.
     pub fn advance(&self, by: Duration) {
         let by_ns = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);
         let add = |now: u64| Some(now.saturating_add(by_ns));
@@ -46,18 +46,18 @@ impl ManualClock {
         self.wake_due();
     }
 
-    /// Moves it anywhere, back too.
+    /// Sets the clock to any time, also an earlier one.
     pub fn set(&self, now: Timestamp) {
         self.state.now_ns.store(now.as_nanos(), Ordering::Relaxed);
         self.wake_due();
     }
 
-    /// How many sleepers wait for this clock: what a test waits for before it moves the time.
+    /// How many sleepers wait for this clock. A test can wait for them before it moves the time.
     pub fn sleepers(&self) -> usize {
         lock(&self.state.sleepers).waiting.len()
     }
 
-    /// The instant that the next sleeper waits for.
+    /// The instant of the next sleeper.
     pub fn next_wake(&self) -> Option<Timestamp> {
         lock(&self.state.sleepers).waiting.first_key_value().map(|((at, _), _)| *at)
     }
@@ -68,7 +68,7 @@ impl ManualClock {
             let later = sleepers.waiting.split_off(&(self.now(), u64::MAX));
             std::mem::replace(&mut sleepers.waiting, later)
         };
-        // Without the lock: a waker may run the sleeper at once, which may go to sleep again.
+        // Wake without the lock held: a waker may run the sleeper immediately, which may sleep again.
         due.into_values().for_each(Waker::wake);
     }
 }
@@ -103,9 +103,9 @@ impl Future for ManualSleep {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        // What is replaced is dropped when nothing is locked: a waker may own a task that sleeps, too.
+        // Drop a replaced waker without the lock held: it may own a task that also sleeps.
         let mut sleepers = lock(&self.clock.state.sleepers);
-        // Looked at under the lock: who moves the clock after this finds the sleeper.
+        // Read the time under the lock, so that a later move of the clock finds this sleeper.
         let is_over = self.clock.now() >= self.timer_key.0;
         let replaced = match is_over {
             true => sleepers.waiting.remove(&self.timer_key),

@@ -1,30 +1,46 @@
-//! What time it is, and waiting for it.
+//! Clocks: the current time, and sleeping until an instant.
+//!
+//! `system.rs` is the only file that reads the clocks of the machine. `anchor/` makes its clock follow wall time.
+//! `manual.rs` is a clock for tests.
 
 mod anchor;
 mod manual;
-mod stats;
 mod system;
 
-pub use manual::{ManualClock, ManualSleep};
-pub use stats::ClockStats;
-pub use system::{SystemClock, SystemSleep};
+use std::time::Duration;
 
 use tidegate_core::Timestamp;
 
-/// What time it is.
+pub use manual::{ManualClock, ManualSleep};
+pub use system::{SystemClock, SystemSleep};
+
+/// A clock.
 pub trait Clock {
-    /// The instant now.
+    /// The current time.
     fn now(&self) -> Timestamp;
 }
 
-/// A clock that can be waited for, by a task of any runtime or by a thread.
+/// A clock that can sleep, for tasks of any runtime or for threads.
 ///
-/// [`SystemClock`] needs no runtime: one thread for the whole process wakes whoever is due. A program that would
-/// rather use its runtime's own timers implements this on a clock of its own.
+/// [`SystemClock`] needs no runtime: one thread per process wakes the sleepers. A program that prefers the timers of
+/// its runtime can implement this on its own clock.
 pub trait Timer: Clock {
-    /// A wait for an instant. Dropped before it is over, it leaves nothing behind.
+    /// A sleep until an instant. Dropping it earlier cancels it.
     type Sleep: Future<Output = ()> + Send + Unpin;
 
-    /// Waits until this clock shows `at`. Is over at once if it does already.
+    /// Sleeps until this clock shows `at`. Ends immediately if it already does.
     fn sleep_until(&self, at: Timestamp) -> Self::Sleep;
+}
+
+/// How a [`SystemClock`] has followed wall time since the process started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ClockStats {
+    /// Steps forward of the wall clock that the clock has followed immediately.
+    pub steps: u64,
+    /// The sum of those steps: time that the clock has skipped.
+    pub stepped: Duration,
+    /// How far the clock is ahead of wall time now, because the wall clock was set back. The clock runs slow until this
+    /// is zero. Less than a microsecond means nothing.
+    pub ahead: Duration,
 }

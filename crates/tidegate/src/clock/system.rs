@@ -1,4 +1,4 @@
-//! The machine's clocks. No other file reads them.
+//! The clocks of the machine. No other file reads them.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -7,10 +7,10 @@ use std::time::{Duration, SystemTime};
 use futures_timer::Delay;
 use tidegate_core::Timestamp;
 
-use super::anchor::{Anchor, CounterRate, STEP_NS, ClockSource};
+use super::anchor::{Anchor, ClockSource, CounterRate, STEP_NS};
 use super::{Clock, ClockStats, Timer};
 
-/// One for the process, so that all clocks show the same time.
+/// One per process, so that all clocks show the same time.
 #[cfg(not(loom))]
 static ANCHOR: Anchor = Anchor::new();
 #[cfg(loom)]
@@ -20,19 +20,19 @@ loom::lazy_static! {
 
 /// Wall time that never steps back.
 ///
-/// The clock counts with the processor's own counter where that is steady (`quanta`), a third of the cost of asking the
-/// operating system (see BENCHMARKS.md), and follows the machine's wall clock:
+/// The clock counts with the processor's counter if that is steady (`quanta`), at a third of the cost of asking the
+/// operating system (see BENCHMARKS.md), and follows the wall clock of the machine:
 ///
-/// - A small difference is slewed. The clock runs up to 500 ppm (1.8 s an hour) faster or slower until it is gone. While
-///   there is none, the clock is within 2 us of wall time.
-/// - A step forward of more than [`SystemClock::STEP`] is followed at once: the wall clock was set, or the machine slept.
-///   Limits see that time as passed. [`SystemClock::stats`] counts it.
-/// - A step back is never followed. The clock runs 500 ppm slow until wall time has caught up, which takes 33 minutes for
-///   a second and twelve weeks for an hour. Calendar windows are early by that much meanwhile. [`ClockStats::ahead`] tells
-///   the difference. Only a restart of the process ends it at once.
+/// - A small difference is slewed: the clock runs up to 500 ppm (1.8 s an hour) faster or slower until the difference
+///   is gone. Otherwise the clock is within 2 us of wall time.
+/// - A step forward of more than [`SystemClock::STEP`] is followed immediately: the wall clock was set, or the machine
+///   was suspended. Limits see that time as passed. [`SystemClock::stats`] counts it.
+/// - A step back is never followed. The clock runs 500 ppm slow until wall time has caught up, which takes 33 minutes
+///   for a second and twelve weeks for an hour. Meanwhile calendar windows begin early by the difference, which is in
+///   [`ClockStats::ahead`]. Only a restart of the process ends it earlier.
 ///
-/// All clocks of a process show the same time. They need no background thread: every 2 ms, the next reader compares
-/// the clock with wall time.
+/// All clocks of a process show the same time. There is no background thread: every 2 ms, the next reader compares the
+/// clock with wall time.
 #[derive(Clone, Debug)]
 pub struct SystemClock {
     machine: MachineClock,
@@ -45,15 +45,15 @@ struct MachineClock {
 }
 
 impl SystemClock {
-    /// A larger difference from wall time is a step, not slewed.
+    /// A larger difference from wall time is a step, and is not slewed.
     pub const STEP: Duration = Duration::from_nanos(STEP_NS);
 
     /// The clock of this process. The first one sets it to wall time.
     pub fn new() -> Self {
         let machine = MachineClock { counter: quanta::Clock::new() };
-        let pace = CounterRate::new(machine.counter.delta_as_nanos(0, 1 << 32));
-        ANCHOR.start(&machine, pace);
-        Self { machine, rate: pace }
+        let rate = CounterRate::new(machine.counter.delta_as_nanos(0, 1 << 32));
+        ANCHOR.start(&machine, rate);
+        Self { machine, rate }
     }
 
     /// How the clock has followed wall time since the process started.
@@ -104,8 +104,8 @@ pub struct SystemSleep {
     delay: Option<Delay>,
 }
 
-/// A longer sleep is several, and the clock is read between them. So a sleep is late by at most 5 ms if the clock is slewed
-/// meanwhile, and by at most 10 s if it follows a step.
+/// A longer sleep is split, and the clock is read in between. So a sleep is late by at most 5 ms if the clock is slewed
+/// meanwhile, and by at most 10 s if the clock follows a step.
 const SLEEP_NS_MAX: u64 = 10 * 1_000_000_000;
 
 impl Future for SystemSleep {
@@ -113,8 +113,8 @@ impl Future for SystemSleep {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         loop {
-            let Some(nap) = next_sleep(self.at, self.clock.now()) else { return Poll::Ready(()) };
-            let delay = self.delay.get_or_insert_with(|| Delay::new(nap));
+            let Some(sleep) = next_sleep(self.at, self.clock.now()) else { return Poll::Ready(()) };
+            let delay = self.delay.get_or_insert_with(|| Delay::new(sleep));
             if Pin::new(delay).poll(context).is_pending() {
                 return Poll::Pending;
             }
@@ -123,7 +123,7 @@ impl Future for SystemSleep {
     }
 }
 
-/// How long to sleep before the clock is read again, unless it shows `at` already.
+/// How long to sleep before the clock is read again. None if it already shows `at`.
 fn next_sleep(at: Timestamp, now: Timestamp) -> Option<Duration> {
     let left_ns = at.as_nanos().saturating_sub(now.as_nanos());
     (left_ns > 0).then(|| Duration::from_nanos(left_ns.min(SLEEP_NS_MAX)))
@@ -147,12 +147,12 @@ mod tests {
 
     #[test]
     fn a_long_sleep_reads_the_clock_every_ten_seconds() {
-        let nap = |at_ns, now_ns| next_sleep(Timestamp::from_nanos(at_ns), Timestamp::from_nanos(now_ns));
+        let sleep = |at_ns, now_ns| next_sleep(Timestamp::from_nanos(at_ns), Timestamp::from_nanos(now_ns));
         let day = 24 * 3_600 * 1_000_000_000;
-        assert_eq!(nap(day, 0), Some(Duration::from_secs(10)));
-        // The clock was slow, then it followed a step.
-        assert_eq!(nap(day, day - 3), Some(Duration::from_nanos(3)));
-        assert_eq!(nap(day, day), None);
-        assert_eq!(nap(day, 2 * day), None);
+        assert_eq!(sleep(day, 0), Some(Duration::from_secs(10)));
+        // The clock was slow and then followed a step.
+        assert_eq!(sleep(day, day - 3), Some(Duration::from_nanos(3)));
+        assert_eq!(sleep(day, day), None);
+        assert_eq!(sleep(day, 2 * day), None);
     }
 }

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use arc_swap::Guard;
 use tidegate_core::rules::Ruleset;
 
-/// The rules that were active when this was taken. They stay as they are when others are put in their place.
+/// The rules that were active when this was taken. Replacing the rules does not change them.
 ///
-/// A decision that is made at once holds them without a reference count. Clone it, or let it wait, and it counts.
+/// A decision that is made immediately holds them without a reference count. A clone, or a decision that waits, holds a
+/// reference count.
 pub struct ActiveRules(Handle);
 
 enum Handle {
@@ -22,7 +23,7 @@ impl ActiveRules {
         Self(Handle::Guard(guard))
     }
 
-    /// The same, to be held for long: a thread has few guards.
+    /// Converts to a reference count, to hold the rules for long: a thread has few guards.
     pub(super) fn into_owned(self) -> Self {
         match self.0 {
             Handle::Guard(guard) => Self(Handle::Owned(Guard::into_inner(guard))),
@@ -30,7 +31,7 @@ impl ActiveRules {
         }
     }
 
-    /// Makes these [`counted`](Self::counted).
+    /// As [`into_owned`](Self::into_owned), in place.
     pub(super) fn make_owned(&mut self) {
         if let Handle::Guard(guard) = &self.0 {
             self.0 = Handle::Owned(Arc::clone(guard));

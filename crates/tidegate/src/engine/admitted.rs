@@ -1,10 +1,11 @@
-//! A request that the rules admitted, and why one was not.
+//! The guard of a request that the rules admitted, and the error of one that they did not.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_core::rules::Request;
-use tidegate_core::{Decision, FencingToken, Op, OutcomeKind};
+use tidegate_core::{Decision, FencingToken, Op, Outcome, OutcomeKind, Wait};
 
 use super::operations::expect_ready;
 use super::{Answer, DecideOutput, Engine, EngineError};
@@ -13,11 +14,12 @@ use crate::rules::OwnedRequest;
 use crate::store::{AsyncStore, Store};
 use crate::{Clock, Refused, background};
 
-/// A request that the rules admitted. What concurrency limits gave is held until this is dropped, released, or its time is over.
+/// A request that the rules admitted. It holds the lease of concurrency limits until it is dropped or released, or
+/// until the lease expires.
 ///
-/// Made by [`Engine::try_acquire`], [`acquire`](Engine::acquire) and [`acquire_within`](Engine::acquire_within). Rates that
-/// were charged stay charged. Over a shared store, dropping it does not wait: the lease is released in the background.
-#[must_use = "what is held is given back when this is dropped"]
+/// Returned by [`Engine::try_acquire`], [`acquire`](Engine::acquire) and [`acquire_within`](Engine::acquire_within).
+/// Charges to rates are kept. Over a shared store, dropping it does not block: the lease is released in the background.
+#[must_use = "the lease is released when this is dropped"]
 pub struct AdmittedRequest<C, S>
 where
     C: Clock + Send + Sync + 'static,
@@ -38,7 +40,7 @@ pub struct RequestRefused {
     answer: Option<Box<Answer>>,
 }
 
-/// A request that is kept for longer than its caller does.
+/// An owned copy of a request.
 #[derive(Clone)]
 pub(super) struct RequestCopy {
     domain: Box<str>,
@@ -50,8 +52,8 @@ impl RequestCopy {
         Self { domain: request.domain.into(), request: OwnedRequest::from_request(request) }
     }
 
-    pub fn with_request<T>(&self, use_it: impl FnOnce(&Request<'_>) -> T) -> T {
-        self.request.with_request(&self.domain, use_it)
+    pub fn with_request<T>(&self, f: impl FnOnce(&Request<'_>) -> T) -> T {
+        self.request.with_request(&self.domain, f)
     }
 }
 
@@ -60,64 +62,65 @@ where
     C: Clock + Send + Sync + 'static,
     S: Store + 'static,
 {
-    /// A guard of a request that passes; else why it does not.
+    /// The guard of a request that passes, or the error of one that does not.
     pub(super) fn from_output(
         engine: Engine<C, S>,
         request: RequestCopy,
         decided: Result<DecideOutput, EngineError>,
     ) -> Result<Self, RequestRefused> {
         let decided = decided?;
-        let refused = decided.acquire_error();
+        let error = decided.acquire_error();
         let DecideOutput { answer, waited, lease, .. } = decided;
         let decision = decision_from_answer(&answer);
-        // Dropped below, it gives its lease back.
+        // If the request does not pass, dropping this releases its lease.
         let admitted = Self { engine, request, answer, decision, waited: waited.as_duration(), lease };
         match admitted.answer.kind.passes() {
             true => Ok(admitted),
             false => {
-                let refused = refused.unwrap_or(Refused::OverLimit(decision));
-                Err(RequestRefused { error: refused, answer: Some(Box::new(admitted.answer.clone())) })
+                let error = error.unwrap_or(Refused::OverLimit(decision));
+                Err(RequestRefused { error, answer: Some(Box::new(admitted.answer.clone())) })
             }
         }
     }
 
-    /// What the rules say.
+    /// The answer of the rules.
     pub fn answer(&self) -> &Answer {
         &self.answer
     }
 
-    /// The same, without rules.
+    /// The answer as a decision, without rules.
     pub fn decision(&self) -> &Decision {
         &self.decision
     }
 
-    /// How long it waited, from when it asked until it was due.
+    /// How long the request waited, from when it was made until it was due.
     pub fn waited(&self) -> Duration {
         self.waited
     }
 
-    /// The lease; none if there was nothing to hold.
+    /// The lease. None without a concurrency limit.
     pub fn lease(&self) -> Option<&Lease> {
         self.lease.as_ref()
     }
 
-    /// The number to show to what the lease protects; zero, which everything newer outranks, if there was nothing to hold.
+    /// The fencing token to present to what the lease protects. Zero, which is lower than every real token, if there is
+    /// no lease.
     pub fn fencing_token(&self) -> FencingToken {
         self.lease.map_or(FencingToken::default(), |lease| lease.fence)
     }
 }
 
 /// Over the memory store.
-impl<C> AdmittedRequest<C, std::sync::Arc<MemoryStore>>
+impl<C> AdmittedRequest<C, Arc<MemoryStore>>
 where
     C: Clock + Send + Sync + 'static,
 {
-    /// Holds on for as long as the limits give from now. What holds nothing has been released already.
+    /// Renews the lease from now, for as long as the limits allow. Without a lease the result is `AlreadyReleased`.
     pub fn renew(&mut self) -> Renewal {
         let Some(lease) = &mut self.lease else { return Renewal::AlreadyReleased };
         let token = lease.token;
         let renewed = self.request.with_request(|request| self.engine.renew(request, &token, None));
-        // A request that was admitted has a plan.
+        // Cannot fail: an admitted request has a plan.
         let renewal = renewed.unwrap_or(Renewal::WrongOwner);
         if let Renewal::Renewed(renewed) = renewal {
             *lease = renewed;
@@ -125,7 +128,7 @@ where
         renewal
     }
 
-    /// Gives it back and says whether it was still held.
+    /// Releases the lease, and returns whether it was still held.
     pub fn release(mut self) -> Release {
         let Some(lease) = self.lease.take() else { return Release::AlreadyReleased };
         let released = self.request.with_request(|request| self.engine.release(request, &lease.token));
@@ -139,7 +142,7 @@ where
     C: Clock + Send + Sync + 'static,
     S: AsyncStore + 'static,
 {
-    /// Holds on for as long as the limits give from now. What holds nothing has been released already.
+    /// Renews the lease from now, for as long as the limits allow. Without a lease the result is `AlreadyReleased`.
     pub async fn renew(&mut self) -> Result<Renewal, EngineError> {
         let Some(lease) = &mut self.lease else { return Ok(Renewal::AlreadyReleased) };
         let op = Op::Renew { token: lease.token, ttl: None };
@@ -151,12 +154,12 @@ where
         Ok(renewal)
     }
 
-    /// Gives it back and says whether it was still held.
+    /// Releases the lease, and returns whether it was still held.
     pub async fn release(mut self) -> Result<Release, EngineError> {
         let Some(lease) = &self.lease else { return Ok(Release::AlreadyReleased) };
         let op = Op::Release { token: lease.token };
         let changing = self.request.with_request(|request| self.engine.start_change(request, op, None))?;
-        // If the store does not answer, the lease is released again when this is dropped.
+        // If the store does not answer, `drop` releases the lease once more.
         let released = changing.finish(&self.engine).await?;
         self.lease = None;
         Ok(released.lease.into())
@@ -171,8 +174,9 @@ where
     fn drop(&mut self) {
         let Some(lease) = self.lease.take() else { return };
         let op = Op::Release { token: lease.token };
-        // It starts here. If its limits are gone by now, there is nothing to give back.
-        let Ok(changing) = self.request.with_request(|request| self.engine.start_change(request, op, None)) else {
+        // The release starts here. If the limits are gone by now, there is nothing to release.
+        let Ok(changing) = self.request.with_request(|request| self.engine.start_change(request, op, None))
+        else {
             return;
         };
         let engine = self.engine.clone();
@@ -188,22 +192,22 @@ where
 }
 
 impl RequestRefused {
-    /// Why.
+    /// The reason.
     pub fn error(&self) -> &Refused {
         &self.error
     }
 
-    /// What the rules say; none if nothing could be decided.
+    /// The answer of the rules. None if no decision could be made.
     pub fn answer(&self) -> Option<&Answer> {
         self.answer.as_deref()
     }
 
-    /// How long to wait before it is tried again: never if it cannot be admitted at all, none if it is not known.
-    pub fn retry_after(&self) -> Option<crate::Wait> {
+    /// How long to wait before a retry: never if the request cannot be admitted at all, none if it is not known.
+    pub fn retry_after(&self) -> Option<Wait> {
         self.answer.as_ref().map(|answer| answer.retry_after).or_else(|| self.error.retry_after())
     }
 
-    /// The decision that denied it, if one did.
+    /// The decision that denied the request, if one did.
     pub fn decision(&self) -> Option<Decision> {
         self.answer.as_deref().map(decision_from_answer)
     }
@@ -211,11 +215,11 @@ impl RequestRefused {
 
 impl From<EngineError> for RequestRefused {
     fn from(error: EngineError) -> Self {
-        let refused = match error {
+        let error = match error {
             EngineError::PlanFull => Refused::PlanFull,
             EngineError::Store(failure) => Refused::Store(failure),
         };
-        Self { error: refused, answer: None }
+        Self { error, answer: None }
     }
 }
 
@@ -241,11 +245,11 @@ impl std::error::Error for RequestRefused {
     }
 }
 
-/// What an answer says, without rules.
+/// An answer as a decision, without rules.
 fn decision_from_answer(answer: &Answer) -> Decision {
-    let verdict = if answer.kind.passes() { OutcomeKind::Allowed } else { OutcomeKind::Denied };
-    let mut decision = Decision::of_one(crate::store::Outcome {
-        kind: verdict,
+    let kind = if answer.kind.passes() { OutcomeKind::Allowed } else { OutcomeKind::Denied };
+    let mut decision = Decision::of_one(Outcome {
+        kind,
         remaining: answer.remaining,
         retry_after: answer.retry_after,
         reset_after: answer.reset_after,

@@ -7,14 +7,14 @@ use tidegate_core::rules::DelayLimit;
 use tidegate_core::{Plan, Timestamp};
 
 use super::EngineInner;
-use crate::memory::{ForecastAdmission, StateForecast, MemoryStore, ForecastRequest};
-use crate::store::Store;
+use crate::memory::{ForecastAdmission, ForecastRequest, MemoryStore, StateForecast};
 use crate::queue::Forecaster;
+use crate::store::Store;
 
 /// The key of a limit's wait queue: the counter and the key that requests wait for.
 pub(super) type QueueKey = SmallVec<[u8; QUEUE_KEY_INLINE_BYTES]>;
 
-/// As long as the keys of a request need no allocation, neither does this.
+/// Chosen so that a queue key needs no allocation if the keys of the request need none.
 const QUEUE_KEY_INLINE_BYTES: usize = 200;
 
 pub(super) fn queue_key(delay: &DelayLimit<'_>) -> QueueKey {
@@ -23,7 +23,7 @@ pub(super) fn queue_key(delay: &DelayLimit<'_>) -> QueueKey {
     key
 }
 
-/// Forecasts for a limit whose counters are in memory.
+/// Forecasts for a limit with counters in memory.
 pub(super) struct DelayForecaster<'a> {
     pub delay: DelayLimit<'a>,
     pub memory: &'a MemoryStore,
@@ -42,13 +42,18 @@ impl Forecaster for DelayForecaster<'_> {
         self.delay.next_expiry(now)
     }
 
-    /// A request by rules waits for its turn alone, not for its delay.
-    fn admit(&self, foresight: &mut StateForecast, plan: &Plan<'_>, pending: ForecastRequest) -> ForecastAdmission {
-        foresight.admit_undelayed(plan, pending)
+    /// Requests by rules wait only for admission. The caller waits for the delay of a leaky bucket.
+    fn admit(
+        &self,
+        states: &mut StateForecast,
+        plan: &Plan<'_>,
+        request: ForecastRequest,
+    ) -> ForecastAdmission {
+        states.admit_undelayed(plan, request)
     }
 }
 
-/// The forecasts for a limit, if the store can make any.
+/// The forecaster of a limit, if the store can make forecasts.
 pub(super) fn delay_forecaster<'a, C, S: Store>(
     engine: &'a EngineInner<C, S>,
     delay: DelayLimit<'a>,

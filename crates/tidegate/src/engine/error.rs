@@ -1,4 +1,4 @@
-//! Why an operation was not done.
+//! Why a call of an engine failed.
 
 use std::fmt;
 
@@ -6,13 +6,13 @@ use tidegate_core::PlanFull;
 
 use crate::StoreError;
 
-/// Why an operation was not done.
+/// Why a call of an engine failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EngineError {
     /// The request falls under more limits than a plan has room for.
     PlanFull,
-    /// The store did not answer. The operation may have been done nevertheless.
+    /// The store did not answer. It may have performed the operation nevertheless.
     Store(StoreError),
 }
 

@@ -1,4 +1,4 @@
-//! A decision that was made at once, or comes later, and the guard that is made of it.
+//! The result of a decision that was made immediately, or the future of one that is made later.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -10,11 +10,12 @@ use super::{AdmittedRequest, DecideOutput, Engine, EngineError, RequestRefused};
 use crate::Clock;
 use crate::store::Store;
 
-/// A decision. It was made when the request was decided, unless the store answers later or a rule holds the request: then it
-/// comes later, and this is its future.
+/// A decision. It is already made, unless the store answers later or a rule makes the request wait. Then this is its
+/// future.
 ///
-/// Dropped while the request waits, it leaves the queue and has charged nothing. Dropped while a shared store is asked, the request
-/// may have been charged. It has to be polled when it is woken, because requests behind it wait for it.
+/// A future that is dropped while the request waits leaves the queue, and was charged nothing. If it is dropped while a
+/// shared store is being asked, the request may have been charged. A woken future must be polled, because the requests
+/// behind it wait for it.
 #[must_use = "futures do nothing unless they are polled"]
 pub struct DecideFuture(DecideState);
 
@@ -36,12 +37,13 @@ impl DecideFuture {
         Self(DecideState::Now(Some(Err(error))))
     }
 
-    pub(super) fn later(future: impl Future<Output = Result<DecideOutput, EngineError>> + Send + 'static) -> Self {
+    pub(super) fn later(
+        future: impl Future<Output = Result<DecideOutput, EngineError>> + Send + 'static,
+    ) -> Self {
         Self(DecideState::Later(Box::pin(future)))
     }
 
-    /// The decision, if it was made at once and is not taken yet. It is large, so a caller that needs no more than to look at it
-    /// looks at it here.
+    /// The decision, if it is already made and not taken yet. It is large, so use this to read it without moving it.
     #[inline]
     pub fn as_now(&self) -> Option<&Result<DecideOutput, EngineError>> {
         match &self.0 {
@@ -50,9 +52,9 @@ impl DecideFuture {
         }
     }
 
-    /// The decision, if it was made at once; else the future of it.
+    /// The decision, if it is already made. Otherwise the future.
     #[inline]
-    #[allow(clippy::result_large_err, reason = "what is not decided yet is small")]
+    #[allow(clippy::result_large_err, reason = "a pending decision is small")]
     pub fn try_now(self) -> Result<Result<DecideOutput, EngineError>, Self> {
         match self.0 {
             DecideState::Now(Some(decided)) => Ok(decided),
@@ -77,15 +79,15 @@ impl Future for DecideFuture {
 impl std::fmt::Debug for DecideFuture {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self.0 {
-            DecideState::Now(_) => "Deciding::Now",
-            DecideState::Later(_) => "Deciding::Later",
+            DecideState::Now(_) => "DecideFuture::Now",
+            DecideState::Later(_) => "DecideFuture::Later",
         })
     }
 }
 
-/// A request that is being admitted. Made by [`Engine::acquire`] and its kind.
+/// The future of an [`AdmittedRequest`]. Returned by [`Engine::acquire`] and its variants.
 ///
-/// What holds for [`Deciding`] holds for it.
+/// The rules for dropping and polling a [`DecideFuture`] also apply here.
 #[must_use = "futures do nothing unless they are polled"]
 pub struct AcquireRequestFuture<C, S>
 where
@@ -93,7 +95,7 @@ where
     S: Store + 'static,
 {
     deciding: DecideFuture,
-    /// Taken when it is done.
+    /// None once the future is done.
     pending: Option<(Engine<C, S>, RequestCopy)>,
 }
 
@@ -121,7 +123,7 @@ where
     }
 }
 
-/// A decision that was made and that its caller never took is given back.
+/// Releases the lease of a decision that was made but never taken by the caller.
 impl<C, S> Drop for AcquireRequestFuture<C, S>
 where
     C: Clock + Send + Sync + 'static,
@@ -142,6 +144,6 @@ where
     S: Store + 'static,
 {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Acquiring").field(&self.deciding).finish()
+        f.debug_tuple("AcquireRequestFuture").field(&self.deciding).finish()
     }
 }

@@ -1,4 +1,4 @@
-//! Operations of an engine over the memory store: they are done at once.
+//! Calls of an engine over the memory store. They return immediately.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::{AdmittedRequest, Answer, DecideOutput, Engine, EngineError, Explanat
 use crate::memory::{MemoryStats, MemoryStore};
 use crate::{Clock, Lease, LeaseToken, Release, Renewal};
 
-/// Operations over the memory store.
+/// Calls over the memory store.
 ///
 /// ```
 /// use tidegate::Engine;
@@ -39,26 +39,26 @@ use crate::{Clock, Lease, LeaseToken, Release, Renewal};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 impl<C: Clock> Engine<C, Arc<MemoryStore>> {
-    /// Decides a request: all limits that it falls under are charged, or none is.
+    /// Decides a request: either all limits that apply are charged, or none is.
     ///
-    /// Does not wait. A request that is over a limit with the action `delay` is denied here, with how long it would have had to
-    /// wait; [`decide`](Self::decide) waits. What a concurrency limit gives to a check cannot be given back before the limit's
-    /// ttl is over; [`try_acquire`](Self::try_acquire) gives it back.
+    /// Does not wait. A request over a limit with the action `delay` is denied, and the answer says how long it would
+    /// have had to wait. [`decide`](Self::decide) waits. A concurrency limit counts a check as held for the limit's
+    /// ttl, and it cannot be released earlier. Use [`try_acquire`](Self::try_acquire) to release it.
     pub fn check(&self, request: &Request<'_>) -> Result<Answer, PlanFull> {
         self.check_at(request, self.inner.clock.now())
     }
 
-    /// As [`check`](Self::check), at an instant of the caller's.
+    /// As [`check`](Self::check), at a given instant.
     pub fn check_at(&self, request: &Request<'_>, now: Timestamp) -> Result<Answer, PlanFull> {
         Ok(self.decide_now(request, Op::Check, now)?.answer)
     }
 
-    /// Answers as [`check`](Self::check) would, and changes nothing.
+    /// Returns what [`check`](Self::check) would answer, and changes nothing.
     pub fn peek(&self, request: &Request<'_>) -> Result<Answer, PlanFull> {
         self.peek_at(request, self.inner.clock.now())
     }
 
-    /// As [`peek`](Self::peek), at an instant of the caller's.
+    /// As [`peek`](Self::peek), at a given instant.
     pub fn peek_at(&self, request: &Request<'_>, now: Timestamp) -> Result<Answer, PlanFull> {
         Ok(self.decide_now(request, Op::Peek, now)?.answer)
     }
@@ -68,17 +68,18 @@ impl<C: Clock> Engine<C, Arc<MemoryStore>> {
         self.explain_at(request, self.inner.clock.now())
     }
 
-    /// As [`explain`](Self::explain), at an instant of the caller's.
+    /// As [`explain`](Self::explain), at a given instant.
     pub fn explain_at(&self, request: &Request<'_>, now: Timestamp) -> Result<Explanation, PlanFull> {
         Ok(Explanation::new(request, self.peek_at(request, now)?))
     }
 
-    /// Decides a request as [`check`](Self::check) does, and hands out the lease of what it takes from concurrency limits, of
-    /// whatever action. There is none if the request does not pass, falls under no such limit, or takes nothing from it. It lasts
-    /// as long as the shortest ttl of those limits, and no longer than `ttl`, of which a millisecond is the least.
+    /// Decides a request as [`check`](Self::check) does, and returns the lease of its concurrency limits, whatever
+    /// their actions are. There is no lease if the request does not pass, if no concurrency limit applies, or if its
+    /// cost there is zero. It lasts for the shortest ttl of those limits, and at most for `ttl` (at least a
+    /// millisecond).
     ///
-    /// For a holder that is somewhere else: the lease is not given back by itself before its time is over. Rates that are charged
-    /// beside stay charged when it is given back. Does not wait; [`lease`](Self::lease) does.
+    /// The lease is for a holder in another place: it is not released automatically before it expires. Charges to rates
+    /// are kept when it is released. Does not wait. [`lease`](Self::lease) does.
     pub fn try_lease(
         &self,
         request: &Request<'_>,
@@ -88,8 +89,8 @@ impl<C: Clock> Engine<C, Arc<MemoryStore>> {
         Ok((decided.answer, decided.lease))
     }
 
-    /// Decides a request as [`check`](Self::check) does, and holds what it takes from concurrency limits until the answer is
-    /// dropped. Never waits; [`acquire`](Self::acquire) does.
+    /// Decides a request as [`check`](Self::check) does. The returned guard holds the leases of concurrency limits
+    /// until it is dropped. Never waits. [`acquire`](Self::acquire) does.
     pub fn try_acquire(
         &self,
         request: &Request<'_>,
@@ -98,14 +99,18 @@ impl<C: Clock> Engine<C, Arc<MemoryStore>> {
         C: Send + Sync + 'static,
     {
         let decided = self.decide_now(request, Op::Acquire { ttl: None }, self.inner.clock.now());
-        AdmittedRequest::from_output(self.clone(), RequestCopy::from_request(request), decided.map_err(EngineError::from))
+        AdmittedRequest::from_output(
+            self.clone(),
+            RequestCopy::from_request(request),
+            decided.map_err(EngineError::from),
+        )
     }
 
-    /// Lets a lease last from now on as long as its limits give, and no longer than `ttl`. The request is the one that acquired
-    /// it; its costs do not matter.
+    /// Renews a lease, for as long as its limits allow from now, and at most for `ttl`. The request must be the one
+    /// that acquired the lease. Its costs do not matter.
     ///
-    /// A lease is found by the active rules, whatever they were when it was acquired: also where its limit counts in another way
-    /// now. A limit that is gone holds nothing, so nothing is found.
+    /// The lease is found by the active rules, even if they have changed since it was acquired, and even if its limit
+    /// now counts differently. A lease of a limit that was removed is not found.
     pub fn renew(
         &self,
         request: &Request<'_>,
@@ -116,26 +121,27 @@ impl<C: Clock> Engine<C, Arc<MemoryStore>> {
             .map(|reply| reply.lease.into())
     }
 
-    /// Gives back what a lease holds, and lets requests that wait for it go on. The request is the one that acquired it; its costs
-    /// do not matter. It is found as by [`renew`](Self::renew).
+    /// Releases a lease, and wakes requests that wait for it. The request must be the one that acquired the lease. Its
+    /// costs do not matter. The lease is found as by [`renew`](Self::renew).
     pub fn release(&self, request: &Request<'_>, token: &LeaseToken) -> Result<Release, PlanFull> {
         plan_full_only(expect_ready(self.change(request, Op::Release { token: *token }, None)))
             .map(|reply| reply.lease.into())
     }
 
-    /// Gives back what a request was charged and did not use. With when it was [charged](Decided::charged_at), nothing is taken from
-    /// what was charged later; without it, the newest units are given back. Of an elastic limit with a pool, what is always granted
-    /// gets it, even if the pool was charged.
+    /// Refunds units that a request was charged and did not use. With the time of the
+    /// [charge](DecideOutput::charged_at), later charges are not affected. Without it, the newest units are refunded.
+    /// For an elastic limit with a pool, the refund goes to the units that are always granted, even if the pool was
+    /// charged.
     pub fn refund(&self, request: &Request<'_>, charged_at: Option<ChargedAt>) -> Result<(), PlanFull> {
         plan_full_only(expect_ready(self.change(request, Op::Refund { charged_at }, None))).map(drop)
     }
 
-    /// Forgets all that the keys of a request used.
+    /// Removes the state of the request's keys.
     pub fn reset(&self, request: &Request<'_>) -> Result<(), PlanFull> {
         plan_full_only(expect_ready(self.change(request, Op::Reset, None))).map(drop)
     }
 
-    /// What the store holds and had to give up.
+    /// What the store holds, and what it had to evict.
     pub fn stats(&self) -> MemoryStats {
         self.inner.store.stats()
     }
@@ -146,7 +152,7 @@ impl<C: Clock> Engine<C, Arc<MemoryStore>> {
         task.match_request(decided.answer.rules(), request, &self.inner.clock);
         match plan_full_only(task.start(&self.inner, &mut decided))? {
             None => Ok(decided),
-            Some(_) => unreachable!("the memory store answers at once"),
+            Some(_) => unreachable!("the memory store answers immediately"),
         }
     }
 }

@@ -1,7 +1,18 @@
-//! The decision engine: rules over a store.
+//! The engine: rules over a store.
 //!
 //! ```text
-//! Request  ->  Ruleset  ->  Plan  ->  MemoryStore  ->  Outcomes  ->  Answer
+//! Request  ->  Ruleset  ->  Plan  ->  Store  ->  Outcomes  ->  Answer
+//!
+//! decide.rs        the decision path, for every store and every listener
+//! future.rs        a decision that is already made, or its future
+//! in_memory.rs     calls over the memory store, which return immediately
+//! operations.rs    calls over any store: futures
+//! wait.rs          waiting for limits with the action `delay`; wait_task.rs is one such request
+//! admitted.rs      the guard of an admitted request; dropping it releases the lease
+//! output.rs        what a decision returns: the answer, the lease, the wait
+//! active_rules.rs  the rules that a decision uses
+//! signals.rs       levels that resize elastic limits
+//! explain/         why a request gets its answer
 //! ```
 //!
 //! ```
@@ -18,7 +29,7 @@
 //! let entries = [Entry { key: "user", value: "42" }];
 //! let request = Request { domain: "api", descriptors: &[Descriptor::new(&entries, 1)] };
 //! let answer = engine.check(&request)?;
-//! assert!(answer.fate.passes());
+//! assert!(answer.kind.passes());
 //! assert_eq!(answer.remaining, 1);
 //! assert_eq!(&*answer.decider().unwrap().rule.name, "per-user");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -26,57 +37,62 @@
 
 mod active_rules;
 mod admitted;
+mod attempt;
 mod decide;
-mod future;
 mod delay_queue;
 mod error;
 mod explain;
+mod future;
 mod in_memory;
-mod judge;
 mod operations;
+mod output;
+mod signals;
 mod stages;
 mod wait;
 mod wait_task;
-
-pub use active_rules::ActiveRules;
-pub use admitted::{AdmittedRequest, RequestRefused};
-pub use future::{AcquireRequestFuture, DecideFuture};
-pub use error::EngineError;
-pub use explain::{
-    EXPLAINED_RULES_MAX, ExplainedDescriptor, ExplainedLimit, ExplainedRule, Explanation, RuleStatus,
-};
-pub use operations::{CheckedCharge, ChargeResponse};
-pub use stages::StageTimes;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
-use tidegate_core::rules::{Domain, Level, Ruleset, RulesetError, Signal};
-use tidegate_core::{ChargedAt, Nanos};
+use tidegate_core::rules::{Domain, Ruleset, RulesetError};
 
 use crate::memory::{MEMORY_BYTES_DEFAULT, MemoryStore};
-use crate::store::Store;
 use crate::queue::{QUEUE_MAX_DEFAULT, QueueGroup, QueueGroups, WaitQueues};
-use crate::{Clock, Lease, Refusal, Refused, SystemClock};
+use crate::store::Store;
+use crate::{Clock, SystemClock};
 
-/// The answer to a request. It holds on to the rules that it was made by.
+pub use active_rules::ActiveRules;
+pub use admitted::{AdmittedRequest, RequestRefused};
+pub use error::EngineError;
+pub use explain::{
+    EXPLAINED_RULES_MAX, ExplainedDescriptor, ExplainedLimit, ExplainedRule, Explanation, RuleStatus,
+};
+pub use future::{AcquireRequestFuture, DecideFuture};
+pub use operations::{ChargeResponse, CheckedCharge};
+pub use output::DecideOutput;
+pub use signals::{SignalLevel, UnknownSignal};
+pub use stages::StageTimes;
+
+/// The answer to a request. It keeps the rules that it was made with.
 pub type Answer = tidegate_core::rules::Answer<ActiveRules>;
 
-/// Rules over a store. Rules are replaced while requests are decided, and no counter is reset. Clones are the same engine.
+/// Rules over a store. Rules can be replaced while requests are decided, and no counter is reset. Clones share one
+/// engine.
 ///
-/// Over the [memory store](MemoryStore) a request is decided at once: `engine.check(&request)?`. Over another store the same
-/// operations are futures: `engine.check(&request).await?`. [`decide`](Self::decide) waits where a rule says so, over any store.
+/// Over the [memory store](MemoryStore) a request is decided immediately: `engine.check(&request)?`. Over another store
+/// the same calls are futures: `engine.check(&request).await?`. [`decide`](Self::decide) waits where a rule says so,
+/// over any store.
 pub struct Engine<C = SystemClock, S = Arc<MemoryStore>> {
     inner: Arc<EngineInner<C, S>>,
 }
 
 struct EngineInner<C, S> {
     rules: ArcSwap<Ruleset>,
-    /// Rules are compiled with regard to those they replace, so one at a time.
+    /// Held while rules are replaced, because new rules are compiled against those that they replace.
     replace_lock: Mutex<()>,
     store: S,
-    /// The requests that wait for limits with the action `delay`.
+    /// The wait queues of limits with the action `delay`.
     queues: Arc<WaitQueues>,
     queue_group: QueueGroup,
     /// How often the rules or a signal changed.
@@ -84,69 +100,22 @@ struct EngineInner<C, S> {
     clock: C,
 }
 
-/// The name that the queues of all engines over one store share.
+/// The queue group of all engines over one store.
 const QUEUE_GROUP: &str = "\u{1f}engine";
 
-/// A request that was decided.
-#[derive(Clone, Debug)]
-#[must_use]
-#[non_exhaustive]
-pub struct DecideOutput {
-    /// What the limits say, as of when the request was decided. A `delay` in it has not been waited for.
-    pub answer: Answer,
-    /// How long the request waited, from when it asked until it was due.
-    pub waited: Nanos,
-    /// What the request holds, if it asked for a [lease](Engine::lease).
-    pub lease: Option<Lease>,
-    /// When it was charged, for a [refund](Engine::refund). None if the store did not decide it, because it did not answer or no
-    /// limit applies.
-    pub charged_at: Option<ChargedAt>,
-    /// How long the stages took, if they were timed.
-    pub stages: Option<StageTimes>,
-    refusal: Option<Refusal>,
-}
-
-impl DecideOutput {
-    /// Why the request was not held, or no longer, if a limit would have held it that denied it instead.
-    pub fn acquire_error(&self) -> Option<Refused> {
-        self.refusal.map(Refused::from)
-    }
-}
-
-impl DecideOutput {
-    /// A request that is not decided yet, by these rules.
-    #[inline]
-    fn undecided(rules: ActiveRules) -> Self {
-        let answer = Answer::undecided(rules);
-        Self { answer, waited: Nanos::ZERO, refusal: None, lease: None, charged_at: None, stages: None }
-    }
-}
-
-/// A signal, and where it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SignalLevel {
-    /// Its name.
-    pub name: String,
-    /// Its level; none if nothing was pushed yet.
-    pub level: Option<Level>,
-}
-
-/// There is no rule that moves with the signal.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownSignal {
-    name: String,
-    known_signals: Vec<String>,
-}
-
 impl Engine {
-    /// An engine over an embedded store of its own.
+    /// An engine with its own memory store.
     pub fn new(domains: Vec<Domain>) -> Result<Self, RulesetError> {
-        Self::with_store(domains, Arc::new(MemoryStore::bounded(MEMORY_BYTES_DEFAULT)), SystemClock::default())
+        Self::with_store(
+            domains,
+            Arc::new(MemoryStore::bounded(MEMORY_BYTES_DEFAULT)),
+            SystemClock::default(),
+        )
     }
 }
 
 impl<C: Clock, S: Store> Engine<C, S> {
-    /// An engine over this store, by this clock.
+    /// An engine with this store and this clock.
     pub fn with_store(domains: Vec<Domain>, store: S, clock: C) -> Result<Self, RulesetError> {
         let rules = ArcSwap::from_pointee(Ruleset::compile(domains)?);
         let queues = Arc::new(WaitQueues::new(QUEUE_MAX_DEFAULT));
@@ -154,26 +123,30 @@ impl<C: Clock, S: Store> Engine<C, S> {
             Some(memory) => memory.queue_groups().join(QUEUE_GROUP, &queues),
             None => QueueGroups::default().join(QUEUE_GROUP, &queues),
         };
-        let (replacing, changes) = (Mutex::new(()), AtomicU64::new(0));
-        Ok(Self { inner: Arc::new(EngineInner { rules, replace_lock: replacing, store, queues, queue_group, changes, clock }) })
+        let (replace_lock, changes) = (Mutex::new(()), AtomicU64::new(0));
+        Ok(Self {
+            inner: Arc::new(EngineInner { rules, replace_lock, store, queues, queue_group, changes, clock }),
+        })
     }
 
-    /// Lets at most this many requests wait for one key of a limit with the action `delay`, instead of [`QUEUE_MAX_DEFAULT`].
+    /// Sets the most requests that may wait for one key of a limit with the action `delay`. The default is
+    /// [`QUEUE_MAX_DEFAULT`].
     #[must_use]
     pub fn with_queue_max(self, queue_max: usize) -> Self {
         self.inner.queues.set_queue_max(queue_max);
         self
     }
 
-    /// The active rules. They stay as they are when others are put in their place.
+    /// The active rules. The returned handle keeps them when they are replaced.
     #[inline]
     pub fn rules(&self) -> ActiveRules {
         ActiveRules::new(self.inner.rules.load())
     }
 
-    /// Replaces the rules, at once and for all requests to come. Rules that do not go together change nothing.
+    /// Replaces the rules, atomically, for all later requests. If the new rules are invalid, nothing changes.
     ///
-    /// No counter is reset: see [`Ruleset::succeeding`]. Requests that [wait](Self::decide) go on by the new rules.
+    /// No counter is reset: see [`Ruleset::compile_replacing`]. Requests that [wait](Self::decide) continue with the
+    /// new rules.
     pub fn replace(&self, domains: Vec<Domain>) -> Result<(), RulesetError> {
         let inner = &*self.inner;
         let _one_at_a_time = inner.replace_lock.lock().unwrap_or_else(PoisonError::into_inner);
@@ -183,51 +156,24 @@ impl<C: Clock, S: Store> Engine<C, S> {
         Ok(())
     }
 
-    /// Pushes a signal that elastic limits move with.
-    pub fn push_signal(&self, name: &str, level: Level) -> Result<(), UnknownSignal> {
-        let rules = self.rules();
-        match rules.signal(name) {
-            Some(signal) => {
-                signal.push(level);
-                self.inner.notify_changed();
-                Ok(())
-            }
-            None => {
-                let mut known: Vec<String> = rules.signals().map(str::to_owned).collect();
-                known.sort_unstable();
-                Err(UnknownSignal { name: name.to_owned(), known_signals: known })
-            }
-        }
-    }
-
-    /// The signals that rules move with, by name, and where they are.
-    pub fn signals(&self) -> Vec<SignalLevel> {
-        let rules = self.rules();
-        let level = |name: &str| rules.signal(name).and_then(Signal::level);
-        let mut signals: Vec<SignalLevel> =
-            rules.signals().map(|name| SignalLevel { name: name.to_owned(), level: level(name) }).collect();
-        signals.sort_unstable_by(|one, other| one.name.cmp(&other.name));
-        signals
-    }
-
-    /// How many requests wait at this moment.
+    /// How many requests wait now.
     pub fn waiting_requests(&self) -> u64 {
         self.inner.queues.waiters()
     }
 
-    /// The store.
+    /// The store of the engine.
     pub fn store(&self) -> &S {
         &self.inner.store
     }
 
-    /// The clock.
+    /// The clock of the engine.
     pub fn clock(&self) -> &C {
         &self.inner.clock
     }
 }
 
 impl<C: Clock, S> EngineInner<C, S> {
-    /// The rules or a signal have changed: requests that wait look at them.
+    /// The rules or a signal have changed: wake requests that wait, so that they are matched again.
     fn notify_changed(&self) {
         self.changes.fetch_add(1, Ordering::Release);
         self.queues.wake_all(self.clock.now());
@@ -249,17 +195,3 @@ impl<C, S> std::fmt::Debug for Engine<C, S> {
         f.debug_struct("Engine").finish_non_exhaustive()
     }
 }
-
-impl std::fmt::Display for UnknownSignal {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "no rule moves with a signal `{}` (hint: ", self.name)?;
-        match self.known_signals.as_slice() {
-            [] => f.write_str(
-                "an elastic rule names its signal, as in `elastic: { max: 200, signal: capacity }`)",
-            ),
-            known => write!(f, "there is: {})", known.join(", ")),
-        }
-    }
-}
-
-impl std::error::Error for UnknownSignal {}

@@ -1,4 +1,4 @@
-//! Operations of an engine over any store.
+//! Calls of an engine over any store.
 
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -8,52 +8,55 @@ use tidegate_core::{Charge, ChargedAt, Decision, Nanos, Op, Plan, Timestamp};
 
 use super::decide::{DecideTask, PendingDecision};
 use super::stages::StageTimer;
-use super::{AcquireRequestFuture, ActiveRules, DecideOutput, DecideFuture, Engine, EngineError, Explanation};
-use crate::store::{Ask, Reply, Response, AsyncStore, Store};
+use super::{
+    AcquireRequestFuture, ActiveRules, DecideFuture, DecideOutput, Engine, EngineError, Explanation,
+};
+use crate::blocking::block_on;
+use crate::store::{Ask, AsyncStore, Reply, ReplyFuture, Response, Store};
 use crate::{Clock, LeaseToken, Release, Renewal, StoreError, Timer};
 
-/// What a limit without rules says.
+/// The decision for a charge without rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "a decision that is not looked at limits nothing"]
+#[must_use = "an ignored decision limits nothing"]
 pub struct CheckedCharge {
     /// The decision.
     pub decision: Decision,
-    /// Whether it was made without the shared store, because that did not answer, by this node's share of the limit.
+    /// Whether this node decided by its share of the limit, because the shared store did not answer.
     pub degraded: bool,
 }
 
-/// Operations over a store that may answer later. While it does not answer, each rule's `on_store_failure` says what becomes of its
-/// limits, and answers are [marked](crate::rules::Answer::degraded).
+/// Calls over a store that may answer later. While it does not answer, the `on_store_failure` of each rule decides for
+/// its limits, and answers are [marked as degraded](crate::rules::Answer::degraded).
 impl<C, S> Engine<C, S>
 where
     C: Clock + Send + Sync + 'static,
     S: AsyncStore + 'static,
 {
-    /// Decides a request: all limits that it falls under are charged, or none is. Does not wait for a limit with the action
-    /// `delay`; [`decide`](Self::decide) does.
+    /// Decides a request: either all limits that apply are charged, or none is. Does not wait for limits with the
+    /// action `delay`. [`decide`](Self::decide) does.
     pub fn check(&self, request: &Request<'_>) -> DecideFuture {
         self.start(request, Op::Check, None)
     }
 
-    /// Answers as [`check`](Self::check) would, and changes nothing.
+    /// Returns what [`check`](Self::check) would answer, and changes nothing.
     pub fn peek(&self, request: &Request<'_>) -> DecideFuture {
         self.peek_with_deadline(request, None)
     }
 
-    /// As [`peek`](Self::peek), until a deadline by the engine's clock: that of a decision which this goes with.
+    /// As [`peek`](Self::peek), with a deadline by the engine's clock, for a peek that is part of another decision.
     pub fn peek_with_deadline(&self, request: &Request<'_>, deadline: Option<Timestamp>) -> DecideFuture {
         self.start(request, Op::Peek, deadline)
     }
 
-    /// As [`check`](Self::check), and holds what the request takes from concurrency limits until the answer is dropped. Never waits
-    /// for a limit.
+    /// As [`check`](Self::check). The returned guard holds the leases of concurrency limits until it is dropped. Never
+    /// waits for a limit.
     pub fn try_acquire(&self, request: &Request<'_>) -> AcquireRequestFuture<C, S> {
         let deciding = self.start(request, Op::Acquire { ttl: None }, None);
         AcquireRequestFuture::new(self, request, deciding)
     }
 
-    /// As [`check`](Self::check), with the lease of what the request takes from concurrency limits, for a holder that is somewhere
-    /// else: it is not given back by itself before its time is over.
+    /// As [`check`](Self::check), and returns the lease of concurrency limits itself, for a holder in another place. It
+    /// is not released automatically before it expires.
     pub fn try_lease(&self, request: &Request<'_>, ttl: Option<Nanos>) -> DecideFuture {
         self.start(request, Op::Acquire { ttl }, None)
     }
@@ -63,7 +66,7 @@ where
         Ok(Explanation::new(request, self.peek(request).await?.answer))
     }
 
-    /// Lets a lease last longer that the request acquired.
+    /// Renews a lease that the request acquired.
     pub async fn renew(
         &self,
         request: &Request<'_>,
@@ -73,15 +76,15 @@ where
         Ok(self.change(request, Op::Renew { token: *token, ttl }, None).await?.lease.into())
     }
 
-    /// Gives back what a lease holds that the request acquired, and lets requests of this node that wait for it go on.
+    /// Releases a lease that the request acquired, and wakes requests of this node that wait for it.
     pub async fn release(&self, request: &Request<'_>, token: &LeaseToken) -> Result<Release, EngineError> {
         Ok(self.change(request, Op::Release { token: *token }, None).await?.lease.into())
     }
 
-    /// Gives back what a request was charged and did not use. With when it was [charged](Decided::charged_at), nothing is taken from
-    /// what was charged later; without it, the newest units are given back.
+    /// Refunds units that a request was charged and did not use. With the time of the
+    /// [charge](DecideOutput::charged_at), later charges are not affected. Without it, the newest units are refunded.
     ///
-    /// What a request was charged in memory, while the shared store did not answer, stays charged there.
+    /// Units that were charged in memory while the shared store did not answer stay charged there.
     pub async fn refund(
         &self,
         request: &Request<'_>,
@@ -90,7 +93,8 @@ where
         self.refund_with_deadline(request, charged_at, None).await
     }
 
-    /// As [`refund`](Self::refund), until a deadline by the engine's clock: that of a decision which this goes with.
+    /// As [`refund`](Self::refund), with a deadline by the engine's clock, for a refund that is part of another
+    /// decision.
     pub async fn refund_with_deadline(
         &self,
         request: &Request<'_>,
@@ -100,7 +104,7 @@ where
         self.change(request, Op::Refund { charged_at }, deadline).await.map(drop)
     }
 
-    /// Forgets all that the keys of a request used, in the shared store and in this process.
+    /// Removes the state of the request's keys, in the shared store and in this process.
     pub async fn reset(&self, request: &Request<'_>) -> Result<(), EngineError> {
         self.change(request, Op::Reset, None).await.map(drop)
     }
@@ -121,31 +125,37 @@ where
         task.match_request(decided.answer.rules(), request, clock);
         match task.start(&self.inner, &mut decided) {
             Ok(None) => DecideFuture::now(decided),
-            Ok(Some(unfinished)) => self.finish_later(unfinished, task, decided),
+            Ok(Some(pending)) => self.finish_later(pending, task, decided),
             Err(error) => DecideFuture::failed(error),
         }
     }
 
     #[inline(never)]
-    pub(super) fn finish_later(&self, rest: PendingDecision, task: DecideTask, mut decided: DecideOutput) -> DecideFuture {
+    pub(super) fn finish_later(
+        &self,
+        pending: PendingDecision,
+        task: DecideTask,
+        mut decided: DecideOutput,
+    ) -> DecideFuture {
         decided.answer.rules_mut().make_owned();
-        DecideFuture::later(rest.finish(task, decided, self.clone()))
+        DecideFuture::later(pending.finish(task, decided, self.clone()))
     }
 }
 
 impl<C: Timer, S: Store> Engine<C, S> {
-    /// As [`decide`](Self::decide), with the thread at hand.
+    /// As [`decide`](Self::decide), blocking the current thread.
     pub fn decide_blocking(&self, request: &Request<'_>) -> Result<DecideOutput, EngineError>
     where
         C: Send + Sync + 'static,
         S: 'static,
     {
-        crate::blocking::block_on(self.decide(request))
+        block_on(self.decide(request))
     }
 }
 
 impl<C: Clock, S: Store> Engine<C, S> {
-    /// Decides a charge that no rule is about. While a shared store does not answer, this node's share of it counts.
+    /// Decides a charge that belongs to no rule. While a shared store does not answer, this node's share of the limit
+    /// counts.
     pub async fn check_charge(&self, charge: &Charge<'_>, op: Op) -> CheckedCharge {
         match self.start_charge(charge, op) {
             ChargeResponse::Now(checked) => checked,
@@ -156,12 +166,15 @@ impl<C: Clock, S: Store> Engine<C, S> {
         }
     }
 
-    /// As [`check_one`](Self::check_one), for a caller that goes on with something else while the store answers.
+    /// As [`check_charge`](Self::check_charge), for a caller that does other work until the store answers.
     #[inline]
     pub fn start_charge(&self, charge: &Charge<'_>, op: Op) -> ChargeResponse {
         let (store, now) = (&self.inner.store, self.inner.clock.now());
         if let (Some(memory), true, Op::Check) = (store.local(), store.is_local(), op) {
-            return ChargeResponse::Now(CheckedCharge { decision: memory.check_one(charge, now), degraded: false });
+            return ChargeResponse::Now(CheckedCharge {
+                decision: memory.check_charge(charge, now),
+                degraded: false,
+            });
         }
         let plan = Plan::of_one(*charge);
         match store.ask(&Ask { op, plan: &plan, now, deadline: None }) {
@@ -170,8 +183,13 @@ impl<C: Clock, S: Store> Engine<C, S> {
         }
     }
 
-    /// What a reply means for the charge that the store was asked about.
-    pub fn finish_charge(&self, charge: &Charge<'_>, op: Op, reply: Result<Reply, StoreError>) -> CheckedCharge {
+    /// Reads the store's reply for the charge.
+    pub fn finish_charge(
+        &self,
+        charge: &Charge<'_>,
+        op: Op,
+        reply: Result<Reply, StoreError>,
+    ) -> CheckedCharge {
         let plan = Plan::of_one(*charge);
         let ask = Ask { op, plan: &plan, now: self.inner.clock.now(), deadline: None };
         match reply.and_then(|reply| reply.require_complete(&ask)) {
@@ -184,7 +202,8 @@ impl<C: Clock, S: Store> Engine<C, S> {
         }
     }
 
-    /// Does something else to the counters of a request than deciding it, and wakes requests that wait for units that came back.
+    /// Performs an operation that is not a decision on the counters of a request, and wakes requests that wait for
+    /// returned units.
     pub(super) async fn change(
         &self,
         request: &Request<'_>,
@@ -220,7 +239,7 @@ impl<C: Clock, S: Store> Engine<C, S> {
     }
 }
 
-/// A change to the counters of a request, under way.
+/// A change to the counters of a request, in flight.
 pub(super) struct PendingChange {
     rules: ActiveRules,
     matched: MatchedLimits,
@@ -235,13 +254,13 @@ impl PendingChange {
         matches!(self.response, Response::Now(_))
     }
 
-    /// Waits for the store, and wakes requests that wait for units that came back.
+    /// Waits for the store, and wakes requests that wait for returned units.
     pub async fn finish<C: Clock, S: Store>(self, engine: &Engine<C, S>) -> Result<Reply, EngineError> {
-        let Self { rules, matched, op, asked_at: asked, response } = self;
+        let Self { rules, matched, op, asked_at, response } = self;
         let inner = &*engine.inner;
         let mut reply = response.reply().await?;
         if !inner.store.is_local() {
-            reply.lease = reply.lease.rebased_to(asked);
+            reply.lease = reply.lease.rebased_to(asked_at);
         }
         let wakes = match op {
             Op::Release { .. } => Release::from(reply.lease) == Release::Released,
@@ -255,12 +274,12 @@ impl PendingChange {
     }
 }
 
-/// A charge that is decided at once, or later.
+/// The response to a charge: decided immediately, or later.
 pub enum ChargeResponse {
-    /// What the limit says.
+    /// The decision.
     Now(CheckedCharge),
-    /// The store answers later: see [`Engine::finish_one`].
-    Later(crate::store::ReplyFuture),
+    /// The store answers later: see [`Engine::finish_charge`].
+    Later(ReplyFuture),
 }
 
 impl std::fmt::Debug for ChargeResponse {
@@ -272,10 +291,10 @@ impl std::fmt::Debug for ChargeResponse {
     }
 }
 
-/// What a future comes to that has nothing to wait for.
+/// The output of a future that is ready at its first poll.
 pub(super) fn expect_ready<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,
-        Poll::Pending => unreachable!("the memory store answers at once"),
+        Poll::Pending => unreachable!("the memory store answers immediately"),
     }
 }

@@ -1,20 +1,20 @@
-//! How long the stages of a decision took, for callers that want to know. Most do not.
+//! How long the stages of a decision took. Timing is off unless the caller asks for it.
 
 use tidegate_core::Timestamp;
 
 use crate::Clock;
 
-/// How long the stages of a decision took, in nanoseconds. For a request that waited, all the times it was asked about.
+/// How long the stages of a decision took, in nanoseconds. For a request that waited, the sum over all its attempts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StageTimes {
-    /// Finding the rules that apply and the keys.
+    /// Finding the rules that apply, and building the keys.
     pub matching_ns: u64,
     /// Asking the store.
     pub store_ns: u64,
 }
 
-/// Reads the clock around each stage, if it is on.
+/// Reads the clock around each stage, if timing is on.
 #[derive(Clone, Copy)]
 pub(super) struct StageTimer(Option<StageTimes>);
 
@@ -47,9 +47,9 @@ impl StageTimer {
     }
 
     /// Adds the time since the store was asked.
-    pub fn add_store_since<C: Clock>(&mut self, asked: Timestamp, clock: &C) {
+    pub fn add_store_since<C: Clock>(&mut self, asked_at: Timestamp, clock: &C) {
         if let Some(times) = &mut self.0 {
-            let ns = clock.now().as_nanos().saturating_sub(asked.as_nanos());
+            let ns = clock.now().as_nanos().saturating_sub(asked_at.as_nanos());
             times.store_ns = times.store_ns.saturating_add(ns);
         }
     }

@@ -1,67 +1,71 @@
-//! One request that waits: it comes, enters a queue, asks when it is its turn, and ends with an answer. See `wait.rs`.
+//! The task of one request that may wait: it arrives, enters a queue, asks as the head, and ends with an answer. See
+//! `wait.rs`.
 
 use smallvec::SmallVec;
-use tidegate_core::rules::{DelayLimit, AnswerKind, MatchedLimits, Ruleset};
+use tidegate_core::rules::{AnswerKind, DelayLimit, MatchedLimits, Ruleset};
 use tidegate_core::{Nanos, Op, Timestamp, Wait};
 
+use super::attempt::{
+    RequestAttempt, classify_attempt, counts_denied, delay_limit, delay_limits, remaining, retry_after,
+};
 use super::decide::DecideTask;
 use super::delay_queue::{delay_forecaster, queue_key};
-use super::judge::{RequestAttempt, counts_denied, delay, delays, classify_attempt, remaining, retry_after};
 use super::{ActiveRules, Answer, EngineError, EngineInner};
-use crate::store::Store;
 use crate::queue::{
-    Admission, JoinPolicy, WaitContext, Forecaster, NewWaiter, QueueObserver, Postponement, QueueSlot, Ticket, AskContext, WakeReason,
+    Admission, AskContext, Forecaster, JoinPolicy, NewWaiter, Postponement, QueueObserver, QueueSlot, Ticket,
+    WaitContext, WakeReason,
 };
+use crate::store::Store;
 use crate::{Clock, Refusal, Timer};
 
 /// A request that may have to wait.
 pub(super) struct WaitTask<'e, C: Timer, S: Store> {
     engine: &'e EngineInner<C, S>,
     pub arrived_at: Timestamp,
-    /// When it gives up: the earliest that any limit says which it waited for, or the caller.
+    /// When it stops waiting: the earliest deadline of the limits that it waited for, or the caller's.
     pub deadline: Timestamp,
-    /// Its position among all that wait, once it has one.
+    /// Its position among all waiting requests, once it has one.
     ticket: Option<Ticket>,
     pub slot: Option<QueueSlot<'e, C>>,
-    /// How often the rules had changed when they were last looked at.
+    /// How often the rules had changed when they were last read.
     changes: u64,
 }
 
-/// What comes next. Limits are known by their positions among those that may hold the request.
+/// What the task does next. A limit is identified by its index among the limits with the action `delay` that apply.
 enum WaitStep<'e> {
-    /// To enter the queue of this limit; or any.
+    /// Enter the queue of this limit, or of any.
     Arrive(Option<usize>),
-    /// To wait for its turn in the queue of this limit.
+    /// Wait in the queue of this limit until the request may ask.
     WaitForHead(usize, JoinPolicy),
-    /// To ask, in the queue of this limit.
+    /// Ask, from the queue of this limit.
     Ask(usize, AskContext),
-    /// To wait for this limit, for as long as the answer says.
+    /// Wait for this limit, for as long as the answer says.
     Postpone(usize, PostponedAttempt<'e>),
-    /// Nothing: it ended.
+    /// The request has ended.
     End(WaitEnd),
-    /// To match the request again.
+    /// Match the request again.
     Changed,
 }
 
-/// What a request was told that has to wait.
+/// An attempt that was not admitted and has to wait.
 struct PostponedAttempt<'e> {
     answer: Answer,
-    /// When it asked.
+    /// When the request asked.
     at: Timestamp,
-    /// The queue that it has to enter, as it was before it asked.
+    /// The queue that it has to enter, observed since before it asked.
     observer: Option<QueueObserver<'e>>,
 }
 
 /// How a request ended.
 pub(super) struct WaitEnd {
     pub answer: Answer,
-    /// As of when.
+    /// The instant as of which it ended.
     pub at: Timestamp,
-    /// Why it was not held, or no longer, if it was denied for that.
+    /// Why it did not wait, or stopped waiting, if it was denied for that.
     pub refusal: Option<Refusal>,
 }
 
-/// Why a request does not wait, and since when it asked to.
+/// Why a request is refused, and when it started to wait.
 #[derive(Clone, Copy)]
 struct TimedRefusal {
     refusal: Refusal,
@@ -69,10 +73,10 @@ struct TimedRefusal {
 }
 
 impl<'e, C: Timer, S: Store> WaitTask<'e, C, S> {
-    pub fn new(engine: &'e EngineInner<C, S>, arrived: Timestamp) -> Self {
+    pub fn new(engine: &'e EngineInner<C, S>, arrived_at: Timestamp) -> Self {
         Self {
             engine,
-            arrived_at: arrived,
+            arrived_at,
             deadline: Timestamp::from_nanos(u64::MAX),
             ticket: None,
             slot: None,
@@ -80,7 +84,7 @@ impl<'e, C: Timer, S: Store> WaitTask<'e, C, S> {
         }
     }
 
-    /// Goes as far as it can by these rules; none if they have changed.
+    /// Runs as far as it can with these rules. None if the rules have changed.
     pub async fn run(
         &mut self,
         task: &mut DecideTask,
@@ -88,7 +92,7 @@ impl<'e, C: Timer, S: Store> WaitTask<'e, C, S> {
         changes: u64,
     ) -> Result<Option<WaitEnd>, EngineError> {
         if !task.evaluation.matched().may_wait() {
-            // The rule is gone that it waited for.
+            // The rule that it waited for is gone.
             self.slot = None;
             let at = self.engine.clock.now();
             let answer = self.engine.ask(task, rules, task.op, at).await?;
@@ -99,19 +103,21 @@ impl<'e, C: Timer, S: Store> WaitTask<'e, C, S> {
         loop {
             next = match next {
                 WaitStep::Arrive(index) => self.arrive(task, rules, index).await?,
-                WaitStep::WaitForHead(index, company) => self.wait_for_head(task, rules, index, company).await?,
-                WaitStep::Ask(index, turn) => self.ask(task, rules, index, turn).await?,
-                WaitStep::Postpone(index, told) => self.postpone(task, rules, index, told).await?,
+                WaitStep::WaitForHead(index, policy) => {
+                    self.wait_for_head(task, rules, index, policy).await?
+                }
+                WaitStep::Ask(index, context) => self.ask(task, rules, index, context).await?,
+                WaitStep::Postpone(index, postponed) => self.postpone(task, rules, index, postponed).await?,
                 WaitStep::End(end) => return Ok(Some(end)),
                 WaitStep::Changed => return Ok(None),
             };
         }
     }
 
-    /// Where it begins by rules that it has not seen before: in its queue, unless that limit is gone.
+    /// The first step under rules that are new to the task: stay in the same queue, unless its limit is gone.
     fn first_step(&mut self, task: &DecideTask, rules: &Ruleset) -> WaitStep<'e> {
         let Some(slot) = &self.slot else { return WaitStep::Arrive(None) };
-        match delays(task, rules).iter().position(|delay| *queue_key(delay) == *slot.key()) {
+        match delay_limits(task, rules).iter().position(|delay| *queue_key(delay) == *slot.key()) {
             Some(index) => WaitStep::WaitForHead(index, JoinPolicy::Join),
             None => {
                 self.slot = None;
@@ -120,7 +126,7 @@ impl<'e, C: Timer, S: Store> WaitTask<'e, C, S> {
         }
     }
 
-    /// It comes, or comes from another queue.
+    /// Arrives, for the first time or from another queue.
     async fn arrive(
         &mut self,
         task: &mut DecideTask,
@@ -131,19 +137,23 @@ impl<'e, C: Timer, S: Store> WaitTask<'e, C, S> {
         let waits_in = to.or_else(|| self.engine.queue_with_earlier_head(task, rules, self.ticket, None));
         let index = waits_in.unwrap_or(0);
         let now = self.engine.clock.now();
-        let (is_possible, max_wait) = {
-            let delay = delay(task, rules, index);
+        let (is_admissible, max_wait) = {
+            let delay = delay_limit(task, rules, index);
             (delay.is_admissible(), delay.max_wait)
         };
         self.deadline = self.deadline.min(self.arrived_at.saturating_add(max_wait));
-        if !is_possible {
-            return self.end_refused(task, rules, index, TimedRefusal { refusal: Refusal::Never, entered_at: now }).await;
+        if !is_admissible {
+            return self
+                .end_refused(task, rules, index, TimedRefusal { refusal: Refusal::Never, entered_at: now })
+                .await;
         }
         if waits_in.is_none() {
             return self.ask_on_arrival(task, rules, index, now).await;
         }
-        match self.enter(delay(task, rules, index), now).await {
-            Err(refusal) => self.end_refused(task, rules, index, TimedRefusal { refusal, entered_at: now }).await,
+        match self.enter(delay_limit(task, rules, index), now).await {
+            Err(refusal) => {
+                self.end_refused(task, rules, index, TimedRefusal { refusal, entered_at: now }).await
+            }
             Ok(slot) => {
                 self.ticket = Some(slot.ticket());
                 self.slot = Some(slot);
@@ -152,7 +162,7 @@ impl<'e, C: Timer, S: Store> WaitTask<'e, C, S> {
         }
     }
 
-    /// It asks without a queue, because no request waits that came earlier.
+    /// Asks without a queue, because no earlier request waits.
     async fn ask_on_arrival(
         &mut self,
         task: &mut DecideTask,
@@ -165,70 +175,86 @@ impl<'e, C: Timer, S: Store> WaitTask<'e, C, S> {
             let refused = TimedRefusal { refusal: Refusal::TooLong { wait: None }, entered_at: at };
             return self.end_refused(task, rules, index, refused).await;
         }
-        // Should it have to wait, it does so in front of all that come while it asks.
+        // If the request has to wait, its position is before all requests that arrive while it asks.
         self.ticket.get_or_insert_with(|| self.engine.queues.next_ticket());
-        let observed = self.observe_queues(task, rules);
-        let (answer, judged) = self.engine.attempt(task, rules, index, at).await?;
-        let index = match judged {
-            RequestAttempt::Admitted | RequestAttempt::Denied => return Ok(WaitStep::End(WaitEnd { answer, at, refusal: None })),
+        let observers = self.observe_queues(task, rules);
+        let (answer, attempt) = self.engine.attempt(task, rules, index, at).await?;
+        let index = match attempt {
+            RequestAttempt::Admitted | RequestAttempt::Denied => {
+                return Ok(WaitStep::End(WaitEnd { answer, at, refusal: None }));
+            }
             RequestAttempt::Wait(_) => index,
             RequestAttempt::WaitForLimit(other) => other,
         };
-        let observed = observed.into_iter().nth(index);
-        Ok(WaitStep::Postpone(index, PostponedAttempt { answer, at, observer: observed }))
+        let observer = observers.into_iter().nth(index);
+        Ok(WaitStep::Postpone(index, PostponedAttempt { answer, at, observer }))
     }
 
-    /// It enters a queue because it was told to wait, without asking anew. If others are in front, they go first.
+    /// Enters a queue after an attempt that has to wait, without asking again. Requests with earlier tickets stay
+    /// before it.
     async fn postpone(
         &mut self,
         task: &mut DecideTask,
         rules: &ActiveRules,
         index: usize,
-        told: PostponedAttempt<'e>,
+        postponed: PostponedAttempt<'e>,
     ) -> Result<WaitStep<'e>, EngineError> {
-        let PostponedAttempt { answer, at, observer: observed } = told;
+        let PostponedAttempt { answer, at, observer } = postponed;
         self.slot = None;
         let now = self.engine.clock.now();
         // A shared store decided when it was asked, by its own clock.
         let is_local = self.engine.store.is_local();
-        let (since, asked) = if is_local { (now, at) } else { (at, now) };
-        let delay = delay(task, rules, index);
+        let (entered_at, decided_at) = if is_local { (now, at) } else { (at, now) };
+        let delay = delay_limit(task, rules, index);
         self.deadline = self.deadline.min(self.arrived_at.saturating_add(delay.max_wait));
         let wait = retry_after(&answer, &delay);
-        let entered = match self.wait_context(&delay, since, asked, now).due(wait) {
-            Ok(due) => self.enter(delay, since).await.map(|slot| (due, slot)),
+        let entered = match self.wait_context(&delay, entered_at, decided_at, now).due(wait) {
+            Ok(due) => self.enter(delay, entered_at).await.map(|slot| (due, slot)),
             Err(refusal) => Err(refusal),
         };
         let (due, slot) = match entered {
             Ok(entered) => entered,
             Err(refusal) if is_local => {
-                return self.end_refused(task, rules, index, TimedRefusal { refusal, entered_at: since }).await;
+                return self.end_refused(task, rules, index, TimedRefusal { refusal, entered_at }).await;
             }
-            Err(refusal) => return Ok(WaitStep::End(end_denied(answer, &delay, TimedRefusal { refusal, entered_at: since }, now))),
+            Err(refusal) => {
+                return Ok(WaitStep::End(end_denied(
+                    answer,
+                    &delay,
+                    TimedRefusal { refusal, entered_at },
+                    now,
+                )));
+            }
         };
         self.ticket = Some(slot.ticket());
         let wakes = slot.wakes();
         self.slot = Some(slot);
-        // Leases may have been released since it asked, which it hears of once it watches them.
-        let is_told = is_local || delay.has_forecast();
-        let woken = match is_told && observed.is_some_and(|observed| observed.wakes == wakes) {
-            true => self.until_due(Postponement { due, release_rate: delay.release_rate(now), wakes }, delay).await,
+        // Leases may have been released since the call. The request learns of that only once it watches them, so it
+        // asks again.
+        let sees_releases = is_local || delay.has_forecast();
+        let reason = match sees_releases && observer.is_some_and(|observer| observer.wakes == wakes) {
+            true => {
+                self.until_due(Postponement { due, release_rate: delay.release_rate(now), wakes }, delay)
+                    .await
+            }
             false => self.until_head(JoinPolicy::Join).await,
         };
-        self.handle_wake(task, rules, index, woken, since).await
+        self.handle_wake(task, rules, index, reason, entered_at).await
     }
 
-    /// It waits for its turn.
+    /// Waits in its queue until the request may ask.
     async fn wait_for_head(
         &mut self,
         task: &mut DecideTask,
         rules: &ActiveRules,
         index: usize,
-        company: JoinPolicy,
+        policy: JoinPolicy,
     ) -> Result<WaitStep<'e>, EngineError> {
-        let Some(since) = self.slot.as_ref().map(|slot| slot.entered_at) else { return Ok(WaitStep::Arrive(None)) };
-        let woken = self.until_head(company).await;
-        self.handle_wake(task, rules, index, woken, since).await
+        let Some(entered_at) = self.slot.as_ref().map(|slot| slot.entered_at) else {
+            return Ok(WaitStep::Arrive(None));
+        };
+        let reason = self.until_head(policy).await;
+        self.handle_wake(task, rules, index, reason, entered_at).await
     }
 
     async fn handle_wake(
@@ -236,118 +262,127 @@ impl<'e, C: Timer, S: Store> WaitTask<'e, C, S> {
         task: &mut DecideTask,
         rules: &ActiveRules,
         index: usize,
-        woken: WakeReason,
-        since: Timestamp,
+        reason: WakeReason,
+        entered_at: Timestamp,
     ) -> Result<WaitStep<'e>, EngineError> {
-        match woken {
+        match reason {
             WakeReason::Changed => Ok(WaitStep::Changed),
             WakeReason::Refused(refusal) => {
                 self.slot = None;
-                self.end_refused(task, rules, index, TimedRefusal { refusal, entered_at: since }).await
+                self.end_refused(task, rules, index, TimedRefusal { refusal, entered_at }).await
             }
-            WakeReason::Head(turn) => Ok(match self.engine.queue_with_earlier_head(task, rules, self.ticket, Some(index)) {
-                Some(earlier) => WaitStep::Arrive(Some(earlier)),
-                None => {
-                    self.watch(delay(task, rules, index));
-                    WaitStep::Ask(index, turn)
-                }
-            }),
-            // Another request came earlier here as well, so it has no reason to go elsewhere yet.
-            WakeReason::MayJoin(turn) => Ok(match self.engine.queue_with_earlier_head(task, rules, self.ticket, Some(index)) {
-                Some(_) => WaitStep::WaitForHead(index, JoinPolicy::HeadOnly),
-                None => WaitStep::Ask(index, turn),
-            }),
+            WakeReason::Head(context) => {
+                Ok(match self.engine.queue_with_earlier_head(task, rules, self.ticket, Some(index)) {
+                    Some(earlier) => WaitStep::Arrive(Some(earlier)),
+                    None => {
+                        self.watch(delay_limit(task, rules, index));
+                        WaitStep::Ask(index, context)
+                    }
+                })
+            }
+            // It is not the head, so an earlier request waits in this queue too. Do not move to another queue yet.
+            WakeReason::MayJoin(context) => {
+                Ok(match self.engine.queue_with_earlier_head(task, rules, self.ticket, Some(index)) {
+                    Some(_) => WaitStep::WaitForHead(index, JoinPolicy::HeadOnly),
+                    None => WaitStep::Ask(index, context),
+                })
+            }
         }
     }
 
-    /// It asks, and leaves with the answer or waits.
+    /// Asks, and then leaves with the answer or waits.
     async fn ask(
         &mut self,
         task: &mut DecideTask,
         rules: &ActiveRules,
         index: usize,
-        turn: AskContext,
+        context: AskContext,
     ) -> Result<WaitStep<'e>, EngineError> {
         let Some(slot) = &self.slot else { return Ok(WaitStep::Arrive(None)) };
-        let (since, mut now) = (slot.entered_at, self.engine.clock.now());
+        let (entered_at, mut now) = (slot.entered_at, self.engine.clock.now());
         let is_local = self.engine.store.is_local();
         let mut at = now;
         if is_local {
-            let forecaster = delay_forecaster(self.engine, delay(task, rules, index));
+            let forecaster = delay_forecaster(self.engine, delay_limit(task, rules, index));
             let earliest = forecaster.map_or(now, |forecaster| forecaster.earliest(now));
-            at = since.max(turn.not_before).max(earliest).min(now);
+            at = entered_at.max(context.not_before).max(earliest).min(now);
             slot.begin_ask();
         }
         loop {
             if self.deadline < at {
-                let refused = TimedRefusal { refusal: Refusal::TooLong { wait: None }, entered_at: since };
+                let refused = TimedRefusal { refusal: Refusal::TooLong { wait: None }, entered_at };
                 return self.end_refused(task, rules, index, refused).await;
             }
-            // It has waited for its turn, so the store has a new deadline.
+            // The request has waited, so the store gets a new deadline.
             task.session.reset();
             // It may have to enter the queue of another limit.
-            let observed = match delays(task, rules).len() {
+            let observers = match delay_limits(task, rules).len() {
                 0 | 1 => SmallVec::new(),
                 _ => self.observe_queues(task, rules),
             };
-            let (answer, judged) = self.engine.attempt(task, rules, index, at).await?;
-            let delay = delay(task, rules, index);
-            let wait = match judged {
+            let (answer, attempt) = self.engine.attempt(task, rules, index, at).await?;
+            let delay = delay_limit(task, rules, index);
+            let wait = match attempt {
                 RequestAttempt::Admitted => {
-                    let left_units = if is_local { 0 } else { remaining(&answer, &delay) };
+                    let remaining_units = if is_local { 0 } else { remaining(&answer, &delay) };
                     if let Some(slot) = self.slot.take() {
                         let forecaster = delay_forecaster(self.engine, delay);
-                        slot.leave(Admission { leaves_at: at, remaining_units: left_units }, forecaster.as_ref());
+                        slot.leave(Admission { leaves_at: at, remaining_units }, forecaster.as_ref());
                     }
                     return Ok(WaitStep::End(WaitEnd { answer, at, refusal: None }));
                 }
                 RequestAttempt::Denied => return Ok(WaitStep::End(WaitEnd { answer, at, refusal: None })),
                 RequestAttempt::WaitForLimit(other) => {
-                    let observed = observed.into_iter().nth(other);
-                    return Ok(WaitStep::Postpone(other, PostponedAttempt { answer, at, observer: observed }));
+                    let observer = observers.into_iter().nth(other);
+                    return Ok(WaitStep::Postpone(other, PostponedAttempt { answer, at, observer }));
                 }
                 RequestAttempt::Wait(wait) => wait,
             };
             if !is_local {
                 now = self.engine.clock.now();
             }
-            let asked = if is_local { at } else { now };
-            let due = match self.wait_context(&delay, since, asked, now).due(wait) {
+            let decided_at = if is_local { at } else { now };
+            let due = match self.wait_context(&delay, entered_at, decided_at, now).due(wait) {
                 Ok(due) => due,
                 Err(refusal) => {
-                    return Ok(WaitStep::End(end_denied(answer, &delay, TimedRefusal { refusal, entered_at: since }, now)));
+                    return Ok(WaitStep::End(end_denied(
+                        answer,
+                        &delay,
+                        TimedRefusal { refusal, entered_at },
+                        now,
+                    )));
                 }
             };
             if is_local && due <= now {
                 at = due;
                 continue;
             }
-            let postponement = Postponement { due, release_rate: delay.release_rate(now), wakes: turn.wakes };
-            let woken = self.until_due(postponement, delay).await;
-            return self.handle_wake(task, rules, index, woken, since).await;
+            let postponement =
+                Postponement { due, release_rate: delay.release_rate(now), wakes: context.wakes };
+            let reason = self.until_due(postponement, delay).await;
+            return self.handle_wake(task, rules, index, reason, entered_at).await;
         }
     }
 
-    /// The queues that it may have to enter, before it asks.
+    /// Observes the queues that the request may have to enter. Call it before asking.
     fn observe_queues(&self, task: &DecideTask, rules: &Ruleset) -> SmallVec<[QueueObserver<'e>; 1]> {
-        delays(task, rules).iter().map(|delay| self.engine.queues.observe(&queue_key(delay))).collect()
+        delay_limits(task, rules).iter().map(|delay| self.engine.queues.observe(&queue_key(delay))).collect()
     }
 
-    async fn enter(&self, delay: DelayLimit<'_>, since: Timestamp) -> Result<QueueSlot<'e, C>, Refusal> {
+    async fn enter(&self, delay: DelayLimit<'_>, entered_at: Timestamp) -> Result<QueueSlot<'e, C>, Refusal> {
         let engine = self.engine;
-        let newcomer = NewWaiter {
+        let waiter = NewWaiter {
             ticket: self.ticket,
             cost: delay.cost,
-            entered_at: since,
+            entered_at,
             deadline: Some(self.deadline),
             leaves_at: None,
         };
         let forecaster = delay_forecaster(engine, delay);
-        QueueSlot::enter(&engine.queues, &engine.clock, &queue_key(&delay), newcomer, forecaster.as_ref())
-            .await
+        QueueSlot::enter(&engine.queues, &engine.clock, &queue_key(&delay), waiter, forecaster.as_ref()).await
     }
 
-    /// Lets a shared store tell when other nodes release leases.
+    /// Asks a shared store to announce leases that other nodes release.
     fn watch(&mut self, delay: DelayLimit<'_>) {
         let store = &self.engine.store;
         if let Some(slot) = &mut self.slot
@@ -358,9 +393,9 @@ impl<'e, C: Timer, S: Store> WaitTask<'e, C, S> {
         }
     }
 
-    async fn until_head(&self, company: JoinPolicy) -> WakeReason {
+    async fn until_head(&self, policy: JoinPolicy) -> WakeReason {
         match &self.slot {
-            Some(slot) => slot.until_head(company, || self.is_changed()).await,
+            Some(slot) => slot.until_head(policy, || self.is_changed()).await,
             None => WakeReason::Changed,
         }
     }
@@ -379,14 +414,20 @@ impl<'e, C: Timer, S: Store> WaitTask<'e, C, S> {
         self.engine.changes() != self.changes
     }
 
-    fn wait_context(&self, delay: &DelayLimit<'_>, since: Timestamp, at: Timestamp, now: Timestamp) -> WaitContext {
+    fn wait_context(
+        &self,
+        delay: &DelayLimit<'_>,
+        entered_at: Timestamp,
+        decided_at: Timestamp,
+        now: Timestamp,
+    ) -> WaitContext {
         let forecaster = delay_forecaster(self.engine, *delay);
         WaitContext {
-            entered_at: since,
-            decided_at: at,
+            entered_at,
+            decided_at,
             now,
             deadline: Some(self.deadline),
-            next_expiry: delay.next_expiry(at),
+            next_expiry: delay.next_expiry(decided_at),
             is_forecastable: match &forecaster {
                 Some(forecaster) => forecaster.is_forecastable(now),
                 None => delay.has_forecast(),
@@ -396,7 +437,7 @@ impl<'e, C: Timer, S: Store> WaitTask<'e, C, S> {
         }
     }
 
-    /// The answer to a request that does not wait, or no longer, without having asked.
+    /// Ends a request that does not wait, or stops waiting, without an attempt.
     async fn end_refused(
         &mut self,
         task: &mut DecideTask,
@@ -408,7 +449,7 @@ impl<'e, C: Timer, S: Store> WaitTask<'e, C, S> {
         task.session.reset();
         let now = self.engine.clock.now();
         let answer = self.engine.ask(task, rules, Op::Peek, now).await?;
-        Ok(WaitStep::End(end_denied(answer, &delay(task, rules, index), refused, now)))
+        Ok(WaitStep::End(end_denied(answer, &delay_limit(task, rules, index), refused, now)))
     }
 }
 
@@ -429,7 +470,7 @@ impl<C: Timer, S: Store> EngineInner<C, S> {
         Ok(answer)
     }
 
-    /// Asks about all limits of the request, and what that means for it in the queue of one of them.
+    /// Asks about all limits of the request. Classifies the answer for a request in the queue of one of them.
     pub(super) async fn attempt(
         &self,
         task: &mut DecideTask,
@@ -437,21 +478,22 @@ impl<C: Timer, S: Store> EngineInner<C, S> {
         index: usize,
         at: Timestamp,
     ) -> Result<(Answer, RequestAttempt), EngineError> {
-        // A request that waits makes one attempt, when it leaves: until then it only peeks.
+        // Where denied attempts count, a waiting request only peeks until it can leave, so that it counts as one
+        // attempt.
         if counts_denied(task.evaluation.matched(), rules, at) {
             let answer = self.ask(task, rules, Op::Peek, at).await?;
-            let judged = classify_attempt(&answer, task, rules, index);
-            if let RequestAttempt::Wait(_) | RequestAttempt::WaitForLimit(_) = judged {
-                return Ok((answer, judged));
+            let attempt = classify_attempt(&answer, task, rules, index);
+            if let RequestAttempt::Wait(_) | RequestAttempt::WaitForLimit(_) = attempt {
+                return Ok((answer, attempt));
             }
         }
         let answer = self.ask(task, rules, task.op, at).await?;
-        let judged = classify_attempt(&answer, task, rules, index);
-        Ok((answer, judged))
+        let attempt = classify_attempt(&answer, task, rules, index);
+        Ok((answer, attempt))
     }
 
-    /// One of the limits that may hold a request for which another request waits that came earlier, but for the one whose queue it is
-    /// in. A request does not overtake others where they wait, whatever it waits for itself.
+    /// A limit with the action `delay`, other than the one whose queue the request is in, for which an earlier request
+    /// waits. A request does not overtake requests that wait for the same limit, whichever limit it waits for itself.
     pub(super) fn queue_with_earlier_head(
         &self,
         task: &DecideTask,
@@ -459,10 +501,12 @@ impl<C: Timer, S: Store> EngineInner<C, S> {
         ticket: Option<Ticket>,
         waits_in: Option<usize>,
     ) -> Option<usize> {
-        let came_earlier = |head: Ticket| ticket.is_none_or(|ticket| head < ticket);
-        let all = delays(task, rules);
-        let others = (0..all.len()).filter(|index| Some(*index) != waits_in);
-        others.into_iter().find(|index| self.queues.head(&queue_key(&all[*index])).is_some_and(came_earlier))
+        let is_earlier = |head: Ticket| ticket.is_none_or(|ticket| head < ticket);
+        let limits = delay_limits(task, rules);
+        let other_limits = (0..limits.len()).filter(|index| Some(*index) != waits_in);
+        other_limits
+            .into_iter()
+            .find(|index| self.queues.head(&queue_key(&limits[*index])).is_some_and(is_earlier))
     }
 }
 
@@ -474,14 +518,16 @@ impl<C: Clock, S> EngineInner<C, S> {
     }
 }
 
-/// The end of a request that does not wait, or no longer, though it is not admitted.
+/// Ends a request that is denied because it does not wait, or stops waiting.
 fn end_denied(mut answer: Answer, delay: &DelayLimit<'_>, refused: TimedRefusal, now: Timestamp) -> WaitEnd {
     let retry_after = match refused.refusal {
         Refusal::Never => Wait::NEVER,
-        Refusal::TooLong { wait: Some(wait) } => at_least_one_ns(elapsed(now, refused.entered_at.saturating_add(wait))),
+        Refusal::TooLong { wait: Some(wait) } => {
+            at_least_one_ns(elapsed(now, refused.entered_at.saturating_add(wait)))
+        }
         Refusal::TooLong { wait: None } | Refusal::QueueFull => at_least_one_ns(Nanos::ZERO),
     };
-    // A request that is unavailable is not denied because too many wait.
+    // `Unavailable` keeps its kind: the store did not answer.
     if answer.kind != AnswerKind::Unavailable {
         answer.deny(delay.index, retry_after);
     }
@@ -492,7 +538,7 @@ pub(super) fn elapsed(from: Timestamp, to: Timestamp) -> Nanos {
     Nanos::new(u128::from(to.as_nanos().saturating_sub(from.as_nanos())))
 }
 
-/// Not at once, or it would not be a denial.
+/// A denial has a retry time of at least one nanosecond.
 fn at_least_one_ns(wait: Nanos) -> Wait {
     Wait::of(wait.max(Nanos::new(1)))
 }

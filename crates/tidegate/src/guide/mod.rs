@@ -1,23 +1,45 @@
-//! A guide to limits: which to choose, what to count, and what to do besides saying no.
+//! A guide to limits: which one to choose, what to count, and what to do other than deny.
 //!
 //! | page | answers |
 //! |---|---|
-//! | [`choosing`] | Which algorithm? What is the worst that each lets through, and what does it cost? |
-//! | [`keys`] | What is counted apart from what? |
-//! | [`several_limits`] | Ten a second, and a thousand a day: how do limits go together? |
-//! | [`waiting`] | Not "no" but "not yet": how does a program wait its turn? |
-//! | [`leases`] | How many at a time, instead of how many in a time? And locks. |
+//! | [`choosing`] | Which algorithm? What is the worst that each admits, and what does it cost? |
+//! | [`keys`] | What is counted separately? |
+//! | [`several_limits`] | Ten a second, and a thousand a day: how are limits combined? |
+//! | [`waiting`] | Wait instead of being denied. |
+//! | [`leases`] | How many at a time, instead of how many per time. Locks. |
 //! | [`calendars`] | A quota for the month, in Paris. |
 //! | [`fleet`] | One limit for many processes: counters in Redis, and locks. |
-//! | [`restarts`] | What of all this is left when the program starts again? |
-//! | [`testing`] | How are limits tested without sleeping? |
+//! | [`restarts`] | What remains when the program restarts? |
+//! | [`testing`] | How to test limits without sleeping. |
 //!
-//! Every example here is compiled and run with the tests.
+//! Every example in the guide is compiled and run with the tests.
 
 pub mod calendars {
     #![cfg_attr(any(feature = "calendar", not(doctest)), doc = include_str!("calendars.md"))]
 }
-pub mod choosing;
+pub mod choosing {
+    #![doc = include_str!("choosing.md")]
+    //!
+    #![doc = include_str!("../../pictures/overview.svg")]
+    //!
+    #![doc = include_str!("choosing_table.md")]
+    //!
+    #![doc = include_str!("../../pictures/gcra.svg")]
+    //!
+    #![doc = include_str!("../../pictures/token_bucket.svg")]
+    //!
+    #![doc = include_str!("../../pictures/leaky_bucket.svg")]
+    //!
+    #![doc = include_str!("../../pictures/fixed_window.svg")]
+    //!
+    #![doc = include_str!("../../pictures/sliding_window.svg")]
+    //!
+    #![doc = include_str!("../../pictures/sub_windows.svg")]
+    //!
+    #![doc = include_str!("../../pictures/sliding_log.svg")]
+    //!
+    #![doc = include_str!("../../pictures/concurrency.svg")]
+}
 pub mod fleet {
     #![cfg_attr(any(feature = "redis", not(doctest)), doc = include_str!("fleet.md"))]
 }

@@ -1,4 +1,4 @@
-//! What takes or waits: `try_acquire` never waits, `acquire` does, `acquire_within` for a maximum time.
+//! Acquiring units: `try_acquire` never waits, `acquire` waits, and `acquire_within` waits for a maximum time.
 
 use std::fmt;
 use std::pin::Pin;
@@ -10,14 +10,14 @@ use tidegate_core::{IntoKey, Nanos};
 
 use super::admitted::{GrantedUnits, LimiterRef};
 use super::wait::{AcquireParams, wait_until_admitted};
-use super::{Admitted, LimiterCall, Limiter, to_nanos};
+use super::{Admitted, Limiter, LimiterCall, to_nanos};
 use crate::blocking::block_on;
 use crate::memory::MemoryStore;
 use crate::store::{AsyncStore, Store};
 use crate::{Clock, Refused, SystemClock, Timer};
 
-/// Taking units, and holding what concurrency limits give. A limiter may have rates beside its concurrency limits: all admit a
-/// request or none is charged.
+/// Acquiring units, and holding the leases of concurrency limits. A limiter may have rates beside its concurrency
+/// limits: either all limits admit a request, or none is charged.
 ///
 /// ```
 /// use tidegate::Limiter;
@@ -36,16 +36,15 @@ use crate::{Clock, Refused, SystemClock, Timer};
 /// # Ok::<(), tidegate::LimiterError>(())
 /// ```
 impl<C: Clock> Limiter<C, Arc<MemoryStore>> {
-    /// Asks for `cost` units of `key` as [`check`](Self::check) does, and holds what concurrency limits gave until
-    /// the answer is dropped. Never waits.
+    /// Takes `cost` units of `key` as [`check`](Self::check) does. The returned guard holds the leases of concurrency
+    /// limits until it is dropped. Never waits.
     ///
-    /// A limiter without a concurrency limit, and a cost of zero, give nothing to hold.
+    /// Without a concurrency limit, or with a cost of zero, the guard holds no lease.
     pub fn try_acquire(&self, key: impl IntoKey, cost: u64) -> Result<Admitted<'_, C>, Refused> {
         acquire_now(LimiterRef::Borrowed(self), key.key_bytes().as_ref(), cost, None)
     }
 
-    /// As [`try_acquire`](Self::try_acquire), for no longer than `ttl`, a millisecond at least, if that is less than the
-    /// limits would give.
+    /// As [`try_acquire`](Self::try_acquire), with leases that last at most `ttl` (at least a millisecond).
     pub fn try_acquire_for(
         &self,
         key: impl IntoKey,
@@ -55,7 +54,8 @@ impl<C: Clock> Limiter<C, Arc<MemoryStore>> {
         acquire_now(LimiterRef::Borrowed(self), key.key_bytes().as_ref(), cost, Some(to_nanos(ttl)))
     }
 
-    /// As [`try_acquire`](Self::try_acquire), with a guard that can go wherever the limiter can.
+    /// As [`try_acquire`](Self::try_acquire), with a guard that shares the limiter, so it can be stored or sent to a
+    /// task.
     pub fn try_acquire_owned(
         self: &Arc<Self>,
         key: impl IntoKey,
@@ -79,10 +79,10 @@ fn acquire_now<'a, C: Clock>(
     }
 }
 
-/// Taking units from a store that may answer later.
+/// Acquiring units from a store that may answer later.
 impl<C: Clock, S: AsyncStore> Limiter<C, S> {
-    /// Asks for `cost` units of `key` as [`check`](Self::check) does, and holds what concurrency limits gave until
-    /// the answer is dropped. Never waits for a limit.
+    /// Takes `cost` units of `key` as [`check`](Self::check) does. The returned guard holds the leases of concurrency
+    /// limits until it is dropped. Never waits for a limit.
     ///
     /// While the store does not answer, the limiter's [policy](super::LimiterBuilder::on_store_failure) decides.
     pub fn try_acquire(
@@ -93,8 +93,7 @@ impl<C: Clock, S: AsyncStore> Limiter<C, S> {
         LimiterCall::acquire(LimiterRef::Borrowed(self), key.key_bytes().as_ref(), cost, None)
     }
 
-    /// As [`try_acquire`](Self::try_acquire), for no longer than `ttl`, a millisecond at least, if that is less than the
-    /// limits would give.
+    /// As [`try_acquire`](Self::try_acquire), with leases that last at most `ttl` (at least a millisecond).
     pub fn try_acquire_for(
         &self,
         key: impl IntoKey,
@@ -104,7 +103,8 @@ impl<C: Clock, S: AsyncStore> Limiter<C, S> {
         LimiterCall::acquire(LimiterRef::Borrowed(self), key.key_bytes().as_ref(), cost, Some(to_nanos(ttl)))
     }
 
-    /// As [`try_acquire`](Self::try_acquire), with a future and a guard that can go wherever the limiter can.
+    /// As [`try_acquire`](Self::try_acquire), with a future and a guard that share the limiter, so they can be stored
+    /// or sent to a task.
     pub fn try_acquire_owned(
         self: &Arc<Self>,
         key: impl IntoKey,
@@ -114,15 +114,16 @@ impl<C: Clock, S: AsyncStore> Limiter<C, S> {
     }
 }
 
-/// Waiting, first come first served, over any store. Requests for the same key that `check` or `try_acquire` are not in the queue: a
-/// program that waits for a key should always wait for it. Over a shared store, requests of other nodes are in queues of their own, so
-/// units go to whichever node asks first.
+/// Waiting, first come first served, over any store. Requests that `check` or `try_acquire` do not enter the wait
+/// queue, so they can overtake requests that wait. A program that waits for a key should always wait for it. Over a
+/// shared store each node has its own queues, so units go to the node that asks first.
 impl<C: Timer + Send + Sync, S: Store> Limiter<C, S> {
-    /// Waits until `cost` units for `key` are admitted, takes them, and holds what concurrency limits gave until the answer is
-    /// dropped. A lease that is given back wakes the head of the queue.
+    /// Waits until `cost` units of `key` are admitted, and takes them. The returned guard holds the leases of
+    /// concurrency limits until it is dropped. A released lease wakes the head of the wait queue.
     ///
-    /// Dropped while it waits, the future leaves the queue and has charged nothing; dropped while a shared store is asked, it may
-    /// have been charged. It has to be polled when it is woken, because requests behind it wait for it.
+    /// A future that is dropped while it waits leaves the queue, and was charged nothing. If it is dropped while a
+    /// shared store is being asked, it may have been charged. A woken future must be polled, because the requests
+    /// behind it wait for it.
     ///
     /// ```
     /// # use tidegate::Limiter;
@@ -139,36 +140,45 @@ impl<C: Timer + Send + Sync, S: Store> Limiter<C, S> {
         AcquireFuture::new(self, AcquireParams::new(key, cost))
     }
 
-    /// As [`acquire`](Self::acquire), and waits no longer than `max_wait`: refused at once if it is known that this cannot be met.
-    pub fn acquire_within(&self, key: impl IntoKey, cost: u64, max_wait: Duration) -> AcquireFuture<'_, C, S> {
+    /// As [`acquire`](Self::acquire), but waits at most `max_wait`. Refused immediately if the wait is known to be
+    /// longer.
+    pub fn acquire_within(
+        &self,
+        key: impl IntoKey,
+        cost: u64,
+        max_wait: Duration,
+    ) -> AcquireFuture<'_, C, S> {
         AcquireFuture::new(self, AcquireParams::new(key, cost).with_max_wait(max_wait))
     }
 
-    /// As [`acquire`](Self::acquire), with the thread at hand.
+    /// As [`acquire`](Self::acquire), blocking the current thread.
     pub fn acquire_blocking(&self, key: impl IntoKey, cost: u64) -> Result<Admitted<'_, C, S>, Refused> {
         block_on(wait_until_admitted(LimiterRef::Borrowed(self), AcquireParams::new(key, cost)))
     }
 
-    /// As [`acquire_within`](Self::acquire_within), with the thread at hand.
+    /// As [`acquire_within`](Self::acquire_within), blocking the current thread.
     pub fn acquire_within_blocking(
         &self,
         key: impl IntoKey,
         cost: u64,
         max_wait: Duration,
     ) -> Result<Admitted<'_, C, S>, Refused> {
-        block_on(wait_until_admitted(LimiterRef::Borrowed(self), AcquireParams::new(key, cost).with_max_wait(max_wait)))
+        block_on(wait_until_admitted(
+            LimiterRef::Borrowed(self),
+            AcquireParams::new(key, cost).with_max_wait(max_wait),
+        ))
     }
 }
 
-/// Waits until it is admitted. Made by [`Limiter::acquire`] and [`Limiter::acquire_within`].
+/// Waits until the request is admitted. Returned by [`Limiter::acquire`] and [`Limiter::acquire_within`].
 #[must_use = "futures do nothing unless they are polled"]
 pub struct AcquireFuture<'a, C: Clock = SystemClock, S: Store = Arc<MemoryStore>>(BoxedAcquire<'a, C, S>);
 
 type BoxedAcquire<'a, C, S> = Pin<Box<dyn Future<Output = Result<Admitted<'a, C, S>, Refused>> + Send + 'a>>;
 
 impl<'a, C: Timer + Send + Sync, S: Store> AcquireFuture<'a, C, S> {
-    pub(crate) fn new(limiter: &'a Limiter<C, S>, wanted: AcquireParams) -> Self {
-        Self(Box::pin(wait_until_admitted(LimiterRef::Borrowed(limiter), wanted)))
+    pub(crate) fn new(limiter: &'a Limiter<C, S>, params: AcquireParams) -> Self {
+        Self(Box::pin(wait_until_admitted(LimiterRef::Borrowed(limiter), params)))
     }
 }
 
@@ -182,6 +192,6 @@ impl<'a, C: Clock, S: Store> Future for AcquireFuture<'a, C, S> {
 
 impl<C: Clock, S: Store> fmt::Debug for AcquireFuture<'_, C, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Acquiring").finish_non_exhaustive()
+        f.debug_struct("AcquireFuture").finish_non_exhaustive()
     }
 }

@@ -1,29 +1,30 @@
-//! A request that was admitted, and what it holds.
+//! An admitted request, and the lease that it holds.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_core::{Decision, FencingToken, Nanos, Op, Timestamp};
 
-use super::{LimiterCall, Limiter};
+use super::{Limiter, LimiterCall};
 use crate::memory::{Lease, MemoryStore, Release, Renewal};
 use crate::store::{AsyncStore, Store};
 use crate::{Clock, StoreError, SystemClock};
 
-/// A request that was admitted. What concurrency limits gave is held until this is dropped, released, or its time is over.
+/// An admitted request. It holds the lease of its concurrency limits until it is dropped or released, or until the
+/// lease expires.
 ///
-/// Made by [`Limiter::try_acquire`], [`acquire`](Limiter::acquire) and [`acquire_within`](Limiter::acquire_within), and by the
-/// same verbs of [`Locks`](crate::Locks). Rates that were charged stay charged.
+/// Returned by [`Limiter::try_acquire`], [`acquire`](Limiter::acquire) and [`acquire_within`](Limiter::acquire_within),
+/// and by the corresponding methods of [`Locks`](crate::Locks). Charges to rates are kept.
 ///
-/// Over a shared store, dropping it does not wait: the lease is released in the background.
-#[must_use = "what is held is given back when this is dropped"]
+/// Over a shared store, dropping it does not block: the lease is released in the background.
+#[must_use = "the lease is released when this is dropped"]
 pub struct Admitted<'a, C: Clock = SystemClock, S: Store = Arc<MemoryStore>> {
     limiter: LimiterRef<'a, C, S>,
     key: Box<[u8]>,
-    /// What the limits said when it was admitted.
+    /// The decision that admitted the request.
     decision: Decision,
     lease: Option<Lease>,
-    /// How long it asked to hold, if that is less than its limits would give.
+    /// The ttl that the caller asked for, if it did.
     ttl: Option<Nanos>,
     waited: Duration,
 }
@@ -34,7 +35,7 @@ pub(crate) enum LimiterRef<'a, C, S> {
     Owned(Arc<Limiter<C, S>>),
 }
 
-/// What limits gave, and as of when.
+/// What the limits granted, and when.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GrantedUnits {
     pub decision: Decision,
@@ -53,29 +54,29 @@ impl<'a, C: Clock, S: Store> Admitted<'a, C, S> {
         Self { limiter, key, decision, lease, ttl, waited: Duration::ZERO }
     }
 
-    /// The same for a request that waited.
+    /// Records how long the request waited.
     pub(super) fn with_waited(mut self, waited: Duration) -> Self {
         self.waited = waited;
         self
     }
 
-    /// What the limits said when it was admitted.
+    /// The decision that admitted the request.
     pub fn decision(&self) -> &Decision {
         &self.decision
     }
 
-    /// How long it waited, from when it asked until it was due.
+    /// How long the request waited, from when it was made until it was due.
     pub fn waited(&self) -> Duration {
         self.waited
     }
 
-    /// The lease; none if there was nothing to hold.
+    /// The lease. None without a concurrency limit.
     pub fn lease(&self) -> Option<&Lease> {
         self.lease.as_ref()
     }
 
-    /// The number to show to what the lease protects; zero, which everything newer outranks, if there was
-    /// nothing to hold.
+    /// The fencing token to present to what the lease protects. Zero, which is lower than every real token, if there is
+    /// no lease.
     pub fn fencing_token(&self) -> FencingToken {
         self.lease.map_or(FencingToken::default(), |lease| lease.fence)
     }
@@ -84,7 +85,7 @@ impl<'a, C: Clock, S: Store> Admitted<'a, C, S> {
         self.ttl
     }
 
-    /// Takes the lease out: it is not given back when this is dropped.
+    /// Takes the lease out, so that dropping this does not release it.
     pub(crate) fn take_lease(&mut self) -> Option<Lease> {
         self.lease.take()
     }
@@ -92,7 +93,7 @@ impl<'a, C: Clock, S: Store> Admitted<'a, C, S> {
 
 /// Over the memory store.
 impl<C: Clock> Admitted<'_, C, Arc<MemoryStore>> {
-    /// Holds on for a ttl from now. What holds nothing has been released already.
+    /// Renews the lease for its ttl from now. Without a lease the result is `AlreadyReleased`.
     pub fn renew(&mut self) -> Renewal {
         let Some(lease) = &mut self.lease else { return Renewal::AlreadyReleased };
         let renewal = self.limiter.get().renew_by_key(&self.key, &lease.token, self.ttl);
@@ -102,7 +103,7 @@ impl<C: Clock> Admitted<'_, C, Arc<MemoryStore>> {
         renewal
     }
 
-    /// Gives it back and says whether it was still held.
+    /// Releases the lease, and returns whether it was still held.
     pub fn release(mut self) -> Release {
         match self.lease.take() {
             Some(lease) => self.limiter.get().release(&self.key, &lease.token),
@@ -113,7 +114,7 @@ impl<C: Clock> Admitted<'_, C, Arc<MemoryStore>> {
 
 /// Over a store that may answer later.
 impl<C: Clock, S: AsyncStore> Admitted<'_, C, S> {
-    /// Holds on for a ttl from now. What holds nothing has been released already.
+    /// Renews the lease for its ttl from now. Without a lease the result is `AlreadyReleased`.
     pub async fn renew(&mut self) -> Result<Renewal, StoreError> {
         let Some(lease) = &mut self.lease else { return Ok(Renewal::AlreadyReleased) };
         let op = Op::Renew { token: lease.token, ttl: self.ttl };
@@ -124,11 +125,11 @@ impl<C: Clock, S: AsyncStore> Admitted<'_, C, S> {
         Ok(renewal)
     }
 
-    /// Gives it back and says whether it was still held.
+    /// Releases the lease, and returns whether it was still held.
     pub async fn release(mut self) -> Result<Release, StoreError> {
         let Some(lease) = &self.lease else { return Ok(Release::AlreadyReleased) };
         let op = Op::Release { token: lease.token };
-        // If the store does not answer, the lease is released again when this is dropped.
+        // If the store does not answer, `drop` releases the lease once more.
         let released = LimiterCall::lease(self.limiter.clone(), &self.key, op).await?;
         self.lease = None;
         Ok(released.into())
@@ -137,7 +138,7 @@ impl<C: Clock, S: AsyncStore> Admitted<'_, C, S> {
 
 impl<C: Clock, S: Store> Drop for Admitted<'_, C, S> {
     fn drop(&mut self) {
-        // If its time is over there is nothing left to give back.
+        // A lease that has expired needs no release; the store then ignores it.
         if let Some(lease) = self.lease.take() {
             self.limiter.get().release_in_background(&self.key, &lease.token);
         }
@@ -162,10 +163,6 @@ impl<C, S> Clone for LimiterRef<'_, C, S> {
     }
 }
 
-pub(crate) fn to_nanos(duration: Duration) -> Nanos {
-    Nanos::new(duration.as_nanos())
-}
-
 impl<C: Clock, S: Store> std::fmt::Debug for Admitted<'_, C, S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Admitted")
@@ -174,4 +171,8 @@ impl<C: Clock, S: Store> std::fmt::Debug for Admitted<'_, C, S> {
             .field("waited", &self.waited)
             .finish_non_exhaustive()
     }
+}
+
+pub(crate) fn to_nanos(duration: Duration) -> Nanos {
+    Nanos::new(duration.as_nanos())
 }

@@ -1,5 +1,6 @@
-//! From limits to a limiter.
+//! Builds a limiter from limits, a store and a clock.
 
+use std::fmt;
 use std::sync::Arc;
 
 use tidegate_core::{Limit, OnStoreFailure};
@@ -7,12 +8,11 @@ use tidegate_core::{Limit, OnStoreFailure};
 use super::limits::Limits;
 use super::{IntoLimit, Limiter, LimiterError};
 use crate::memory::{MEMORY_BYTES_DEFAULT, MemoryStore};
-use crate::part::BuilderValue;
-use crate::store::{IntoStore, AsyncStore, Store};
 use crate::queue::QUEUE_MAX_DEFAULT;
+use crate::store::{AsyncStore, IntoStore, Store};
 use crate::{Clock, SystemClock};
 
-/// Puts a [`Limiter`] together.
+/// Builds a [`Limiter`].
 #[derive(Debug)]
 pub struct LimiterBuilder<C = SystemClock, S = Arc<MemoryStore>> {
     rule: String,
@@ -37,8 +37,8 @@ impl LimiterBuilder {
 }
 
 impl<C, S> LimiterBuilder<C, S> {
-    /// Adds a limit: in the text form (`10/s burst 20`), the long form (`{algorithm: sliding_log, limit: 5, per:
-    /// 1m}`), put together in code ([`Limit::per`]), or a [`Limit`].
+    /// Adds a limit: as short text (`10/s burst 20`), as long text (`{algorithm: sliding_log, limit: 5, per: 1m}`),
+    /// from code ([`Limit::per`]), or a [`Limit`].
     ///
     /// ```
     /// use std::time::Duration;
@@ -56,15 +56,15 @@ impl<C, S> LimiterBuilder<C, S> {
         self
     }
 
-    /// Names the rule. Limiters over one store that share a name share their counters; each has wait queues of its own.
+    /// Names the rule. Limiters with the same name over one store share their counters. Each has its own wait queues.
     #[must_use]
     pub fn rule(mut self, name: impl Into<String>) -> Self {
         self.rule = name.into();
         self
     }
 
-    /// Counts in this store instead of a memory store of its own of 256 MiB: an `Arc<MemoryStore>`, a `RedisStore`, or a
-    /// [`Fallback`](crate::store::Fallback) over another shared store.
+    /// Sets the store: an `Arc<MemoryStore>`, a `RedisStore`, or a [`Fallback`](crate::store::Fallback) over another
+    /// shared store. The default is a new memory store of 256 MiB.
     ///
     /// Over a shared store the limiter's calls are futures.
     #[must_use]
@@ -74,15 +74,15 @@ impl<C, S> LimiterBuilder<C, S> {
         LimiterBuilder { rule, limits, store, on_store_failure, queue_max, clock }
     }
 
-    /// The most requests that may wait for one key; [`QUEUE_MAX_DEFAULT`] unless it is set. For all keys together it
-    /// is [`WAITERS_MAX`](crate::WAITERS_MAX).
+    /// The most requests that may wait for one key. The default is [`QUEUE_MAX_DEFAULT`]. All keys together have at
+    /// most [`WAITERS_MAX`](crate::WAITERS_MAX).
     #[must_use]
     pub fn queue_max(mut self, requests: usize) -> Self {
         self.queue_max = requests;
         self
     }
 
-    /// Takes the time from another clock.
+    /// Sets the clock.
     #[must_use]
     pub fn clock<D: Clock>(self, clock: D) -> LimiterBuilder<D, S> {
         let Self { rule, limits, store, on_store_failure, queue_max, .. } = self;
@@ -91,8 +91,9 @@ impl<C, S> LimiterBuilder<C, S> {
 }
 
 impl<C, S: AsyncStore> LimiterBuilder<C, S> {
-    /// What becomes of a request while the shared store does not answer. Without it, this process enforces its share of a rate
-    /// ([`Local`](OnStoreFailure::Local)), and denies what falls under a concurrency limit ([`Deny`](OnStoreFailure::Deny)).
+    /// Sets what happens to requests while the shared store does not answer. By default this process enforces its share
+    /// of a rate ([`Local`](OnStoreFailure::Local)), and denies requests that fall under a concurrency limit
+    /// ([`Deny`](OnStoreFailure::Deny)).
     #[must_use]
     pub fn on_store_failure(mut self, on_store_failure: OnStoreFailure) -> Self {
         self.on_store_failure = Some(on_store_failure);
@@ -101,10 +102,40 @@ impl<C, S: AsyncStore> LimiterBuilder<C, S> {
 }
 
 impl<C: Clock, S: Store> LimiterBuilder<C, S> {
-    /// The limiter, if every limit is one.
+    /// Builds the limiter. Returns the first error of its limits.
     pub fn build(self) -> Result<Limiter<C, S>, LimiterError> {
         let limits = self.limits.into_iter().collect::<Result<_, _>>()?;
         let limits = Limits::new(&self.rule, limits, self.on_store_failure)?;
-        Ok(Limiter::from_parts(self.rule, limits, self.store.into_value(), self.queue_max, self.clock.into_value()))
+        Ok(Limiter::from_parts(
+            self.rule,
+            limits,
+            self.store.into_value(),
+            self.queue_max,
+            self.clock.into_value(),
+        ))
+    }
+}
+
+/// A value of a builder. The default is a function, so it costs nothing if the caller sets the value.
+pub(crate) enum BuilderValue<T> {
+    Set(T),
+    Default(fn() -> T),
+}
+
+impl<T> BuilderValue<T> {
+    pub(crate) fn into_value(self) -> T {
+        match self {
+            Self::Set(value) => value,
+            Self::Default(make) => make(),
+        }
+    }
+}
+
+impl<T> fmt::Debug for BuilderValue<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Set(_) => "set",
+            Self::Default(_) => "default",
+        })
     }
 }

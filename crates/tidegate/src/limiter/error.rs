@@ -1,4 +1,4 @@
-//! Why there is no limiter.
+//! Why a limiter could not be built.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use tidegate_core::LimitError;
 
 use super::LIMITS_MAX;
 
-/// Why there is no limiter.
+/// Why a limiter could not be built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimiterError(pub(super) LimiterErrorKind);
 
@@ -22,13 +22,15 @@ pub(super) enum LimiterErrorKind {
 impl fmt::Display for LimiterError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            LimiterErrorKind::NoLimits => f.write_str("there is no limit (hint: add one, for example `100 per minute`)"),
+            LimiterErrorKind::NoLimits => {
+                f.write_str("there is no limit (hint: add one, for example `100 per minute`)")
+            }
             LimiterErrorKind::TooManyLimits(count) => {
                 write!(f, "{count} limits are too many (hint: {LIMITS_MAX} are the most for one limiter)")
             }
             LimiterErrorKind::TooManyChanges => write!(
                 f,
-                "more than {LIMITS_MAX} changed limits are still enforced (hint: change limits less often than once a window)"
+                "more than {LIMITS_MAX} superseded limits are still enforced (hint: change limits less often than once a window)"
             ),
             LimiterErrorKind::DuplicateName(name) => {
                 write!(f, "two limits are named `{name}` (hint: names tell limits apart; choose another)")

@@ -1,4 +1,4 @@
-//! Operations of a limiter over the memory store: they are done at once.
+//! A limiter over the memory store. Every call returns immediately.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,16 +11,16 @@ use crate::{Clock, Refused};
 
 /// Operations over the memory store.
 impl<C: Clock> Limiter<C, Arc<MemoryStore>> {
-    /// Asks for `cost` units for `key` and takes them if every limit admits them.
+    /// Asks for `cost` units of `key`, and takes them if every limit admits them.
     ///
-    /// What a concurrency limit gives to a check cannot be given back; it is held for the limit's ttl. To hold it and
-    /// give it back, [`try_acquire`](Self::try_acquire).
+    /// A concurrency limit counts a check as held for the limit's ttl, and it cannot be released earlier. Use
+    /// [`try_acquire`](Self::try_acquire) to release it.
     #[inline]
     pub fn check(&self, key: impl IntoKey, cost: u64) -> Decision {
         self.check_at(key, cost, self.clock.now())
     }
 
-    /// As [`check`](Self::check), at an instant of the caller's.
+    /// As [`check`](Self::check), at a given instant.
     #[inline]
     pub fn check_at(&self, key: impl IntoKey, cost: u64, now: Timestamp) -> Decision {
         let key = key.key_bytes();
@@ -28,25 +28,25 @@ impl<C: Clock> Limiter<C, Arc<MemoryStore>> {
         match &*self.limits.counters {
             [counter] if self.limits.superseded.is_empty() => {
                 let charge = Charge::new(key, counter, cost);
-                self.store.check_one(&charge, now)
+                self.store.check_charge(&charge, now)
             }
             _ => self.check_all(key, cost, now),
         }
     }
 
-    /// A request that falls under several limits, out of the way of one that does not.
+    /// Several limits. Not inlined, to keep the code for one limit small.
     #[inline(never)]
     fn check_all(&self, key: &[u8], cost: u64, now: Timestamp) -> Decision {
         let decision = Decision::merge(&self.store.check(&self.plan(key, cost, now), now));
         self.with_superseded_retry_after(decision, key, cost, now)
     }
 
-    /// Answers as [`check`](Self::check) would and changes nothing.
+    /// Returns what [`check`](Self::check) would return, and changes nothing.
     pub fn peek(&self, key: impl IntoKey, cost: u64) -> Decision {
         self.peek_at(key, cost, self.clock.now())
     }
 
-    /// As [`peek`](Self::peek), at an instant of the caller's.
+    /// As [`peek`](Self::peek), at a given instant.
     pub fn peek_at(&self, key: impl IntoKey, cost: u64, now: Timestamp) -> Decision {
         let key = key.key_bytes();
         let key = key.as_ref();
@@ -54,8 +54,8 @@ impl<C: Clock> Limiter<C, Arc<MemoryStore>> {
         self.with_superseded_retry_after(decision, key, cost, now)
     }
 
-    /// Asks as [`check`](Self::check) does, and gives the units back when the reservation is dropped, unless it was
-    /// [committed](Reservation::commit).
+    /// Charges as [`check`](Self::check) does, and refunds the units when the reservation is dropped without a
+    /// [`commit`](Reservation::commit).
     ///
     /// ```
     /// use tidegate::Limiter;
@@ -81,10 +81,10 @@ impl<C: Clock> Limiter<C, Arc<MemoryStore>> {
         }
     }
 
-    /// Gives back `cost` units of `key` that were taken at an instant and not used; nothing of what was taken since. What
-    /// concurrency limits gave is [released](Self::release) instead.
+    /// Refunds `cost` units of `key` that were charged at `charged_at` and not used. Units that were charged later are
+    /// not refunded. Leases are [released](Self::release) instead.
     ///
-    /// A [reservation](Self::reserve) does this by itself.
+    /// A [reservation](Self::reserve) does this automatically.
     pub fn refund_at(&self, key: impl IntoKey, cost: u64, charged_at: Timestamp) {
         let key = key.key_bytes();
         let (key, now) = (key.as_ref(), self.clock.now());
@@ -92,7 +92,7 @@ impl<C: Clock> Limiter<C, Arc<MemoryStore>> {
         self.queue_group.wake(key, now);
     }
 
-    /// Forgets all that `key` used.
+    /// Removes the state of `key`.
     pub fn reset(&self, key: impl IntoKey) {
         let key = key.key_bytes();
         let (key, now) = (key.as_ref(), self.clock.now());
@@ -100,20 +100,20 @@ impl<C: Clock> Limiter<C, Arc<MemoryStore>> {
         self.queue_group.wake(key, now);
     }
 
-    /// Asks as [`try_acquire`](Self::try_acquire) does and gives the lease itself, for a holder that is somewhere else: it is
-    /// not given back by itself before its time is over. It lasts no longer than `ttl`, a millisecond at least, if that is less
-    /// than the limits give.
+    /// Acquires as [`try_acquire`](Self::try_acquire) does and returns the lease itself, for a holder in another place.
+    /// It is not released automatically before it expires. It lasts at most `ttl` (at least a millisecond), and no
+    /// longer than the limits allow.
     #[must_use = "the lease is held until its ttl is over, unless it is released"]
     pub fn lease(&self, key: impl IntoKey, cost: u64, ttl: Option<Duration>) -> (Decision, Option<Lease>) {
         self.lease_at(key.key_bytes().as_ref(), cost, ttl.map(to_nanos), self.clock.now())
     }
 
-    /// Lets a [`lease`](Self::lease) of `key` last from now on as long as its limits give, and no longer than `ttl`.
+    /// Renews a [`lease`](Self::lease) of `key`, for as long as its limits allow from now, and at most for `ttl`.
     pub fn renew(&self, key: impl IntoKey, token: &LeaseToken, ttl: Option<Duration>) -> Renewal {
         self.renew_by_key(key.key_bytes().as_ref(), token, ttl.map(to_nanos))
     }
 
-    /// Gives a [`lease`](Self::lease) of `key` back.
+    /// Releases a [`lease`](Self::lease) of `key`.
     pub fn release(&self, key: impl IntoKey, token: &LeaseToken) -> Release {
         let key = key.key_bytes();
         let (key, now) = (key.as_ref(), self.clock.now());
@@ -124,7 +124,7 @@ impl<C: Clock> Limiter<C, Arc<MemoryStore>> {
         release
     }
 
-    /// What the store holds and had to give up.
+    /// What the store holds, and what it had to evict.
     pub fn stats(&self) -> MemoryStats {
         self.store.stats()
     }
@@ -145,16 +145,22 @@ impl<C: Clock> Limiter<C, Arc<MemoryStore>> {
         self.store.renew(&self.plan(key, 0, now), token, now, ttl)
     }
 
-    /// A denial with the wait that is left if limits on their way out are gone before it is over.
-    fn with_superseded_retry_after(&self, decision: Decision, key: &[u8], cost: u64, now: Timestamp) -> Decision {
-        // What an attempt adds to a limit that counts denied ones only a check knows, so it is left as it is.
+    /// Shortens `retry_after` of a denial if a superseded limit ends before the wait is over.
+    fn with_superseded_retry_after(
+        &self,
+        decision: Decision,
+        key: &[u8],
+        cost: u64,
+        now: Timestamp,
+    ) -> Decision {
+        // Only a check knows what an attempt adds to a limit that counts denied requests, so leave its wait unchanged.
         if decision.is_allowed() || self.next_expiry(now).is_none() || self.counts_denied(now) {
             return decision;
         }
         let wait_at = |from| self.store.wait(&self.plan(key, cost, from), from);
         let (from, wait) = self.limits.wait_past_superseded(now, wait_at);
-        let retired_ns = u128::from(from.as_nanos() - now.as_nanos());
-        let wait = wait.span().map(|wait| Wait::of(Nanos::new(retired_ns.saturating_add(wait.get()))));
+        let skipped_ns = u128::from(from.as_nanos() - now.as_nanos());
+        let wait = wait.span().map(|wait| Wait::of(Nanos::new(skipped_ns.saturating_add(wait.get()))));
         decision.with_retry_after(wait.unwrap_or(Wait::NEVER))
     }
 }

@@ -1,13 +1,13 @@
-//! What a limit can be made of.
+//! Types that convert to a limit.
 
 use tidegate_core::{Limit, LimitBuilder, LimitSpec};
 
 use super::LimiterError;
 use super::error::LimiterErrorKind;
 
-/// A limit, what makes one, or the text of one.
+/// A limit, or something that converts to one: text, a spec or a builder.
 pub trait IntoLimit {
-    /// The limit, if it is one.
+    /// Converts to a limit.
     fn into_limit(self) -> Result<Limit, LimiterError>;
 }
 

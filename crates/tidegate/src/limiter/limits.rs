@@ -1,24 +1,27 @@
-//! The limits of a limiter: those in force, and those that were changed.
+//! The limits of a limiter: the current ones, and superseded ones that are still enforced.
 
 use std::sync::Arc;
 
-use tidegate_core::migration::{LimitMigration, IdentifiedCounter, SupersededCounter, next_expiry, wait_past_superseded};
+use tidegate_core::migration::{
+    IdentifiedCounter, LimitMigration, SupersededCounter, next_expiry, wait_past_superseded,
+};
 use tidegate_core::{
-    Algorithm, Charge, Counter, Limit, LimitId, OnStoreFailure, ReleaseRate, Plan, StorePolicy, Timestamp, Wait,
+    Algorithm, Charge, Counter, Limit, LimitId, OnStoreFailure, Plan, ReleaseRate, StorePolicy, Timestamp,
+    Wait,
 };
 
-use super::error::{LimiterErrorKind, LimiterError};
+use super::error::{LimiterError, LimiterErrorKind};
 
-/// The most limits of one limiter. As many again may be on their way out after changes, and both fit a plan.
+/// The most limits of one limiter. The same number may be superseded after changes. Together they fit a plan.
 pub const LIMITS_MAX: usize = tidegate_core::PLAN_CHARGES_MAX / 2;
 
 /// The limits of a limiter. Clones share them.
 #[derive(Clone)]
 pub(crate) struct Limits {
     pub counters: Arc<[Counter]>,
-    /// Limits that were changed, enforced beside the new ones for a while.
+    /// Superseded limits. They stay enforced beside the new ones for a while.
     pub superseded: Arc<[SupersededCounter]>,
-    /// What becomes of a decision while a shared store does not answer, if the limiter was told.
+    /// What happens while a shared store does not answer, if the caller has set it.
     on_store_failure: Option<OnStoreFailure>,
 }
 
@@ -32,7 +35,7 @@ impl Limits {
         Ok(Self { counters, superseded: Arc::default(), on_store_failure })
     }
 
-    /// These limits in the place of others.
+    /// Replaces the limits, and keeps the superseded ones for a while.
     pub(super) fn with_limits(
         &self,
         rule: &str,
@@ -41,29 +44,32 @@ impl Limits {
     ) -> Result<Self, LimiterError> {
         let counters = counters(rule, limits)?;
         let (old, new) = (identified_counters(&self.counters), identified_counters(&counters));
-        let retiring = LimitMigration { old: &old, new: &new, superseded: &self.superseded, now }.superseded();
-        if retiring.len() > LIMITS_MAX {
+        let superseded =
+            LimitMigration { old: &old, new: &new, superseded: &self.superseded, now }.superseded();
+        if superseded.len() > LIMITS_MAX {
             return Err(LimiterError(LimiterErrorKind::TooManyChanges));
         }
         let on_store_failure = self.on_store_failure;
-        Ok(Self { counters: counters.into(), superseded: retiring.into(), on_store_failure })
+        Ok(Self { counters: counters.into(), superseded: superseded.into(), on_store_failure })
     }
 
     pub(crate) fn active_counters(&self, now: Timestamp) -> impl Iterator<Item = &Counter> {
-        let retiring = self.superseded.iter().filter(move |old| old.is_enforced(now)).map(|old| &old.counter);
-        self.counters.iter().chain(retiring)
+        let superseded =
+            self.superseded.iter().filter(move |old| old.is_enforced(now)).map(|old| &old.counter);
+        self.counters.iter().chain(superseded)
     }
 
     pub(crate) fn plan<'a>(&'a self, key: &'a [u8], cost: u64, now: Timestamp) -> Plan<'a> {
         let mut plan = Plan::new();
         for counter in self.active_counters(now) {
-            // `counters` and `retiring` are no longer than half a plan each.
+            // Cannot fail: `counters` and `superseded` are at most half a plan each.
             let _ = plan.add(Charge { policy: self.policy(counter), ..Charge::new(key, counter, cost) });
         }
         plan
     }
 
-    /// A share of a lock would be a lock for each node, so concurrency limits are denied unless the limiter says otherwise.
+    /// The policy of a counter. Concurrency limits are denied by default: a share of a lock would be one lock on each
+    /// node.
     fn policy(&self, counter: &Counter) -> StorePolicy {
         let default = match counter.algorithm() {
             Algorithm::Leases(_) => OnStoreFailure::Deny,
@@ -72,17 +78,17 @@ impl Limits {
         StorePolicy { on_store_failure: self.on_store_failure.unwrap_or(default), ..StorePolicy::DEFAULT }
     }
 
-    /// Whether a denied request leaves a trace.
+    /// Whether a denied request is counted.
     pub(crate) fn counts_denied(&self, now: Timestamp) -> bool {
         self.active_counters(now).any(|counter| counter.algorithm().counts_denied())
     }
 
-    /// Whether units may come back because a holder gives them back.
+    /// Whether units can come back because a holder releases a lease.
     pub(crate) fn has_leases(&self, now: Timestamp) -> bool {
         self.active_counters(now).any(|counter| matches!(counter.algorithm(), Algorithm::Leases(_)))
     }
 
-    /// How fast requests of this cost follow one another, if one limit alone says so.
+    /// How fast requests of this cost can follow one another, if that depends on one limit only.
     pub(super) fn release_rate(&self, cost: u64, now: Timestamp) -> Option<ReleaseRate> {
         match &*self.counters {
             [counter] if self.next_expiry(now).is_none() => counter.limit().release_rate_after(cost),
@@ -90,13 +96,13 @@ impl Limits {
         }
     }
 
-    /// When the next of the limits that were changed goes out of force.
+    /// When the next superseded limit expires.
     pub(crate) fn next_expiry(&self, now: Timestamp) -> Option<Timestamp> {
         next_expiry(&*self.superseded, now)
     }
 
-    /// The instant, `from` or later, from which on a wait is over before another limit goes out of force, and that
-    /// wait. `wait_at` says how long it is from an instant on, by the limits in force then.
+    /// The instant, `from` or later, from which a wait ends before another superseded limit expires, and that wait.
+    /// `wait_at` returns the wait from an instant on, by the limits that are active then.
     pub(super) fn wait_past_superseded(
         &self,
         from: Timestamp,
@@ -107,7 +113,7 @@ impl Limits {
 }
 
 fn counters(rule: &str, limits: Vec<Limit>) -> Result<Vec<Counter>, LimiterError> {
-    let counter = |(place, limit): (usize, Limit)| Counter::new(rule, place, limit);
+    let counter = |(index, limit): (usize, Limit)| Counter::new(rule, index, limit);
     let counters: Vec<Counter> = limits.into_iter().enumerate().map(counter).collect();
     if counters.is_empty() {
         return Err(LimiterError(LimiterErrorKind::NoLimits));
@@ -123,11 +129,11 @@ fn counters(rule: &str, limits: Vec<Limit>) -> Result<Vec<Counter>, LimiterError
     }
 }
 
-/// The counters and what their limits are known by.
+/// The counters with the identities of their limits.
 fn identified_counters(counters: &[Counter]) -> Vec<IdentifiedCounter<'_, LimitId>> {
-    let known = |(place, counter): (usize, _)| IdentifiedCounter {
-        identity: LimitId::from_limit(Counter::limit(counter), place),
+    let identified = |(position, counter): (usize, _)| IdentifiedCounter {
+        identity: LimitId::from_limit(Counter::limit(counter), position),
         counter,
     };
-    counters.iter().enumerate().map(known).collect()
+    counters.iter().enumerate().map(identified).collect()
 }

@@ -1,18 +1,20 @@
-//! The limiter: a rule of one or more limits, a store that counts and a clock.
+//! The limiter: one or more limits, a store that counts, and a clock.
 //!
 //! ```text
-//! in_memory.rs   decides at once, over a memory store
-//! shared.rs      decides by futures, over a store that may answer later; asking.rs is the future
-//! acquire.rs     what takes or waits: try_acquire, acquire, acquire_within
-//! wait.rs        a request in a wait queue, over any store
-//! admitted.rs    what they give: a guard that gives back what concurrency limits gave
-//! reservation.rs a charge that is given back unless it is committed
+//! in_memory.rs    calls over the memory store, which return immediately
+//! shared.rs       calls over a store that may answer later: futures (call.rs)
+//! acquire.rs      try_acquire, acquire, acquire_within
+//! wait.rs         a request that waits in a queue, over any store
+//! admitted.rs     the guard of an admitted request; dropping it releases the lease
+//! reservation.rs  a charge that is refunded unless it is committed
+//! release.rs      release and refund in the background, for guards that are dropped
+//! limits.rs       the limits, and those that a change superseded
 //! ```
 
 mod acquire;
 mod admitted;
-mod asking;
-mod builder;
+pub(crate) mod builder;
+mod call;
 mod error;
 mod in_memory;
 mod into_limit;
@@ -22,11 +24,22 @@ mod reservation;
 mod shared;
 mod wait;
 
+use std::fmt;
+use std::sync::Arc;
+
+use tidegate_core::{Counter, Limit, Plan, Timestamp};
+
+use crate::memory::MemoryStore;
+use crate::queue::{QueueGroup, QueueGroups, WaitQueues};
+use crate::store::Store;
+use crate::{Clock, SystemClock};
+use limits::Limits;
+
 pub use acquire::AcquireFuture;
 pub use admitted::Admitted;
 pub(crate) use admitted::{GrantedUnits, LimiterRef, to_nanos};
-pub use asking::LimiterCall;
 pub use builder::LimiterBuilder;
+pub use call::LimiterCall;
 pub use error::LimiterError;
 pub use into_limit::IntoLimit;
 pub use limits::LIMITS_MAX;
@@ -34,21 +47,10 @@ pub use reservation::Reservation;
 pub use tidegate_core::{KeyBuf, KeyDigits};
 pub(crate) use wait::{AcquireParams, wait_until_admitted};
 
-use std::fmt;
-use std::sync::Arc;
-
-use tidegate_core::{Counter, Limit, Plan, Timestamp};
-
-use crate::memory::MemoryStore;
-use crate::store::Store;
-use crate::queue::{QueueGroup, QueueGroups, WaitQueues};
-use crate::{Clock, SystemClock};
-use limits::Limits;
-
-/// Limits by key: all of its limits admit a request, or none of them is charged.
+/// Limits by key: either all limits admit a request, or none of them is charged.
 ///
-/// Made by [`Limiter::new`] from one limit, or by a [`builder`](Limiter::builder). Shared by reference between
-/// any number of threads.
+/// Build it with [`Limiter::new`] from one limit, or with a [`builder`](Limiter::builder). Threads share it by
+/// reference.
 ///
 /// ```
 /// use tidegate::Limiter;
@@ -56,7 +58,7 @@ use limits::Limits;
 /// let limiter = Limiter::new("10/s burst 20")?;
 /// let decision = limiter.check("user:42", 1);
 /// if decision.is_allowed() {
-///     println!("go on, {} left", decision.remaining);
+///     println!("allowed, {} left", decision.remaining);
 /// } else {
 ///     println!("try again in {}", decision.retry_after);
 /// }
@@ -65,8 +67,8 @@ use limits::Limits;
 ///
 /// # Stores
 ///
-/// Over the [memory store](MemoryStore), which is the default, calls that do not wait are plain functions. Over a store that a
-/// fleet shares ([`LimiterBuilder::store`]) the same calls are futures, which work on any runtime:
+/// Over the [memory store](MemoryStore), which is the default, calls that do not wait are plain functions. Over a
+/// shared store ([`LimiterBuilder::store`]) the same calls are futures, which work on any runtime:
 ///
 #[cfg_attr(
     all(feature = "redis", not(loom)),
@@ -89,17 +91,17 @@ let decision = limiter.check("user:42", 1).await;
 "#
 )]
 ///
-/// # Verbs
+/// # Methods
 ///
-/// | | waits | gives |
+/// | | waits | returns |
 /// |---|---|---|
 /// | `check`, `peek` | never | a [`Decision`](crate::Decision) |
-/// | `reserve` | never | a [`Reservation`], which is given back unless it is committed |
-/// | `try_acquire` | never | [`Admitted`], which holds what concurrency limits gave, or [`Refused`](crate::Refused) |
-/// | `acquire` | as long as it takes | the same |
+/// | `reserve` | never | a [`Reservation`], which is refunded unless it is committed |
+/// | `try_acquire` | never | [`Admitted`], which holds the lease, or [`Refused`](crate::Refused) |
+/// | `acquire` | as long as necessary | the same |
 /// | `acquire_within` | for a maximum time | the same |
 ///
-/// Those that wait are futures; `acquire_blocking` and `acquire_within_blocking` wait with the thread at hand.
+/// Methods that wait are futures. `acquire_blocking` and `acquire_within_blocking` block the current thread.
 pub struct Limiter<C = SystemClock, S = Arc<MemoryStore>> {
     rule: String,
     limits: Limits,
@@ -110,12 +112,12 @@ pub struct Limiter<C = SystemClock, S = Arc<MemoryStore>> {
 }
 
 impl Limiter {
-    /// A limiter of one limit with an embedded store of its own.
+    /// A limiter with one limit and its own memory store.
     pub fn new(limit: impl IntoLimit) -> Result<Self, LimiterError> {
         Self::builder().limit(limit).build()
     }
 
-    /// Starts to put a limiter together.
+    /// Starts to build a limiter.
     pub fn builder() -> LimiterBuilder {
         LimiterBuilder::new()
     }
@@ -131,18 +133,18 @@ impl<C: Clock, S: Store> Limiter<C, S> {
         Self { rule, limits, store, queues, queue_group, clock }
     }
 
-    /// The limits in force, in the order of [`Decision::decided_by`](crate::Decision::decided_by).
+    /// The active limits, in the order of [`Decision::decided_by`](crate::Decision::decided_by).
     pub fn limits(&self) -> impl Iterator<Item = &Limit> {
         self.limits.active_counters(self.clock.now()).map(Counter::limit)
     }
 
-    /// This limiter with other limits, over the same counters. The two may run side by side, so a program
-    /// can swap one for the other while requests are in flight. Requests that wait for this one go on waiting for it.
+    /// This limiter with other limits, over the same counters. Both may run side by side, so a program can swap one for
+    /// the other while requests are in flight. Requests that wait for this limiter continue to wait for it.
     ///
-    /// No key gets a fresh window: where L or burst changed, what was used stays used. Where the algorithm, W, n or
-    /// where windows begin changed, the new limit starts empty and the old one is enforced beside it for the shorter
-    /// of the two windows, which of a calendar is the one that it is now in. A limit is the same one as before if it
-    /// has the same name, or no name and the same position.
+    /// No key gets a fresh window. If only L or burst changed, usage is kept. If the algorithm, W, n or the alignment
+    /// of windows changed, the new limit starts empty, and the old one is enforced beside it for the shorter of the two
+    /// windows. For a calendar, that is the current window. A limit is the same as before if it has the same name, or
+    /// no name and the same position.
     pub fn with_limits<L: IntoLimit>(&self, limits: impl IntoIterator<Item = L>) -> Result<Self, LimiterError>
     where
         C: Clone,
@@ -154,7 +156,7 @@ impl<C: Clock, S: Store> Limiter<C, S> {
         Ok(Self::from_parts(rule, limits, store, self.queues.queue_max(), clock))
     }
 
-    /// The store.
+    /// The store that counts.
     pub fn store(&self) -> &S {
         &self.store
     }
@@ -163,17 +165,17 @@ impl<C: Clock, S: Store> Limiter<C, S> {
         &self.clock
     }
 
-    /// Whether a denied request leaves a trace.
+    /// Whether a denied request is counted.
     pub(crate) fn counts_denied(&self, now: Timestamp) -> bool {
         self.limits.counts_denied(now)
     }
 
-    /// Whether units may come back because a holder gives them back.
+    /// Whether units can come back because a holder releases a lease.
     pub(crate) fn has_leases(&self, now: Timestamp) -> bool {
         self.limits.has_leases(now)
     }
 
-    /// When the next of the limits that were changed goes out of force.
+    /// When the next superseded limit expires.
     pub(crate) fn next_expiry(&self, now: Timestamp) -> Option<Timestamp> {
         self.limits.next_expiry(now)
     }

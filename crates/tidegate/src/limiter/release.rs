@@ -1,4 +1,4 @@
-//! Giving back without waiting, for guards that are dropped.
+//! Release and refund in the background, for guards that are dropped.
 
 use tidegate_core::{ChargedAt, LeaseToken, Op, Timestamp};
 
@@ -7,28 +7,29 @@ use crate::store::{Ask, LeaseReply, Reply, Response, Store};
 use crate::{Clock, StoreError, background};
 
 impl<C: Clock, S: Store> Limiter<C, S> {
-    /// Releases a lease. Memory does so at once; a shared store is asked once, and waiters of this process are woken when it has
-    /// answered. If it does not answer, the lease ends with its ttl.
+    /// Releases a lease. The memory store releases it immediately. A shared store is asked once, and waiters of this
+    /// process are woken when it has answered. If it does not answer, the lease ends with its ttl.
     pub(super) fn release_in_background(&self, key: &[u8], token: &LeaseToken) {
         let now = self.clock.now();
         self.start_in_background(Op::Release { token: *token }, key, 0, now);
     }
 
-    /// Gives back all that a request got: its lease, and what it was charged.
+    /// Undoes the charge of a request: releases its lease and refunds its units.
     pub(super) fn undo_charge(&self, key: &[u8], cost: u64, granted: &GrantedUnits, charged_at: ChargedAt) {
-        let GrantedUnits { decision, lease, limits_at: asked } = *granted;
+        let GrantedUnits { decision, lease, limits_at } = *granted;
         if let Some(lease) = lease {
             self.release_in_background(key, &lease.token);
         }
-        // Where a shared store did not answer, this process's share of the limit was charged, and the share may be another by now.
+        // A degraded decision was charged to this process's share of the limit. That share may have changed, so it is
+        // not refunded.
         if !decision.degraded {
-            self.refund_in_background(key, cost, asked, charged_at);
+            self.refund_in_background(key, cost, limits_at, charged_at);
         }
     }
 
-    /// Gives back what was charged, to the limits that were in force at `asked`.
-    fn refund_in_background(&self, key: &[u8], cost: u64, asked: Timestamp, charged_at: ChargedAt) {
-        self.start_in_background(Op::Refund { charged_at: Some(charged_at) }, key, cost, asked);
+    /// Refunds a charge to the limits that were active at `limits_at`.
+    fn refund_in_background(&self, key: &[u8], cost: u64, limits_at: Timestamp, charged_at: ChargedAt) {
+        self.start_in_background(Op::Refund { charged_at: Some(charged_at) }, key, cost, limits_at);
     }
 
     fn start_in_background(&self, op: Op, key: &[u8], cost: u64, limits_at: Timestamp) {
@@ -55,7 +56,7 @@ impl<C: Clock, S: Store> Limiter<C, S> {
     }
 }
 
-/// Whether requests that wait may find units that were not there before.
+/// Whether waiters may find units that were not available before.
 fn frees_units(op: Op, reply: &Result<Reply, StoreError>) -> bool {
     match (op, reply) {
         (Op::Release { .. }, Ok(reply)) => reply.lease == LeaseReply::Released,

@@ -1,4 +1,4 @@
-//! A charge that is given back unless it is committed.
+//! A charge that is refunded unless it is committed.
 
 use std::sync::Arc;
 
@@ -9,23 +9,25 @@ use crate::memory::MemoryStore;
 use crate::store::Store;
 use crate::{Clock, SystemClock};
 
-/// Units that were charged, made by [`Limiter::reserve`](crate::Limiter::reserve). Dropped, it gives back what it was charged, as of
-/// when it was charged: nothing that was used since, and nothing of a window that is over. [`commit`](Self::commit) keeps the charge.
+/// Charged units, returned by [`Limiter::reserve`](crate::Limiter::reserve). Dropping it refunds them as of the instant
+/// of the charge: units that were used later are not refunded, nor is a window that is over. [`commit`](Self::commit)
+/// keeps the charge.
 ///
-/// A bucket (`gcra`, `token_bucket`, `leaky_bucket`) refills while the reservation is open, and what it refilled since the charge is not
-/// given back. However reservations are committed and dropped, a limit never admits more than it would if those that were dropped had
-/// never been made.
+/// A bucket (`gcra`, `token_bucket`, `leaky_bucket`) refills while the reservation is open. What it refilled since the
+/// charge is not refunded. In any order of commits and drops, a limit never admits more than it would if the dropped
+/// reservations had never been made.
 ///
-/// Over a shared store, dropping it does not wait: the refund is sent in the background, once. If the store does not answer, the units
-/// stay charged until they are free by themselves. So do units that were charged in this process while the store did not answer.
-#[must_use = "what was reserved is given back when this is dropped"]
+/// Over a shared store, dropping it does not block: the refund is sent in the background, once. If the store does not
+/// answer, the units stay charged until they expire. So do units that this process charged to its own memory while the
+/// store did not answer.
+#[must_use = "the units are refunded when this is dropped"]
 pub struct Reservation<'a, C: Clock = SystemClock, S: Store = Arc<MemoryStore>> {
     limiter: LimiterRef<'a, C, S>,
     key: Box<[u8]>,
     cost: u64,
     granted: GrantedUnits,
-    /// When it was charged, by the store's clock; none once it is committed. No more is said of it than the instant: what a bucket held
-    /// before may be given back by another reservation.
+    /// When the units were charged, by the store's clock. None once they are committed. Only the instant is kept:
+    /// another reservation may refund what the bucket held before it.
     charged_at: Option<ChargedAt>,
 }
 
@@ -40,12 +42,12 @@ impl<'a, C: Clock, S: Store> Reservation<'a, C, S> {
         Self { limiter, key: key.into(), cost, granted, charged_at: Some(ChargedAt::new(charged_at)) }
     }
 
-    /// What the limits said when it was charged.
+    /// The decision that admitted the reservation.
     pub fn decision(&self) -> &Decision {
         &self.granted.decision
     }
 
-    /// Keeps the charge. What concurrency limits gave is held for their ttl.
+    /// Keeps the charge. Leases of concurrency limits are held for their ttl.
     pub fn commit(mut self) {
         self.charged_at = None;
     }

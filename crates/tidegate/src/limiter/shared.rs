@@ -1,36 +1,36 @@
-//! Operations of a limiter over a store that may answer later: they are futures.
+//! A limiter over a store that may answer later. Its calls are futures.
 
 use std::time::Duration;
 
 use tidegate_core::{Decision, IntoKey, LeaseToken, Op};
 
-use super::{LimiterCall, Limiter, LimiterRef, Reservation, to_nanos};
+use super::{Limiter, LimiterCall, LimiterRef, Reservation, to_nanos};
 use crate::memory::{Lease, Release, Renewal};
 use crate::store::AsyncStore;
 use crate::{Clock, Refused, StoreError};
 
-/// Operations over a store that may answer later. They start when they are called, and can be awaited on any runtime: the store
-/// has deadlines of its own.
+/// Calls over a store that may answer later. A call starts when its method is called, and can be awaited on any
+/// runtime, because the store has its own deadlines.
 impl<C: Clock, S: AsyncStore> Limiter<C, S> {
-    /// Asks for `cost` units for `key` and takes them if every limit admits them.
+    /// Asks for `cost` units of `key`, and takes them if every limit admits them.
     ///
     /// There is always a decision. If the store does not answer, the limiter's
-    /// [policy](super::LimiterBuilder::on_store_failure) decides, and the decision is [degraded](Decision::degraded). A request
-    /// that is denied because the store does not answer may be tried again a second later.
+    /// [policy](super::LimiterBuilder::on_store_failure) decides, and the decision is [degraded](Decision::degraded). A
+    /// request that is denied because the store does not answer can be retried after a second.
     ///
-    /// What a concurrency limit gives to a check cannot be given back; it is held for the limit's ttl. To hold it and
-    /// give it back, [`try_acquire`](Self::try_acquire).
+    /// A concurrency limit counts a check as held for the limit's ttl, and it cannot be released earlier. Use
+    /// [`try_acquire`](Self::try_acquire) to release it.
     pub fn check(&self, key: impl IntoKey, cost: u64) -> LimiterCall<'_, Decision, C, S> {
         LimiterCall::check(LimiterRef::Borrowed(self), key.key_bytes().as_ref(), cost)
     }
 
-    /// Answers as [`check`](Self::check) would and changes nothing. It is an error if the store does not answer.
+    /// Returns what [`check`](Self::check) would return, and changes nothing. Fails if the store does not answer.
     pub fn peek(&self, key: impl IntoKey, cost: u64) -> LimiterCall<'_, Result<Decision, StoreError>, C, S> {
         LimiterCall::peek(LimiterRef::Borrowed(self), key.key_bytes().as_ref(), cost)
     }
 
-    /// Asks as [`check`](Self::check) does, and gives the units back in the background when the reservation is dropped, unless it
-    /// was [committed](Reservation::commit).
+    /// Charges as [`check`](Self::check) does, and refunds the units in the background when the reservation is dropped
+    /// without a [`commit`](Reservation::commit).
     pub fn reserve(
         &self,
         key: impl IntoKey,
@@ -39,14 +39,14 @@ impl<C: Clock, S: AsyncStore> Limiter<C, S> {
         LimiterCall::reserve(self, key.key_bytes().as_ref(), cost)
     }
 
-    /// Forgets all that `key` used, in the shared store and in this process.
+    /// Removes the state of `key`, in the shared store and in this process.
     pub fn reset(&self, key: impl IntoKey) -> LimiterCall<'_, Result<(), StoreError>, C, S> {
         LimiterCall::reset(LimiterRef::Borrowed(self), key.key_bytes().as_ref())
     }
 
-    /// Asks as [`try_acquire`](Self::try_acquire) does and gives the lease itself, for a holder that is somewhere else: it is
-    /// not given back by itself before its time is over. It lasts no longer than `ttl`, a millisecond at least, if that is less
-    /// than the limits give.
+    /// Acquires as [`try_acquire`](Self::try_acquire) does and returns the lease itself, for a holder in another place.
+    /// It is not released automatically before it expires. It lasts at most `ttl` (at least a millisecond), and no
+    /// longer than the limits allow.
     pub fn lease(
         &self,
         key: impl IntoKey,
@@ -56,7 +56,7 @@ impl<C: Clock, S: AsyncStore> Limiter<C, S> {
         LimiterCall::raw_lease(LimiterRef::Borrowed(self), key.key_bytes().as_ref(), cost, ttl.map(to_nanos))
     }
 
-    /// Lets a [`lease`](Self::lease) of `key` last from now on as long as its limits give, and no longer than `ttl`.
+    /// Renews a [`lease`](Self::lease) of `key`, for as long as its limits allow from now, and at most for `ttl`.
     pub async fn renew(
         &self,
         key: impl IntoKey,
@@ -68,7 +68,7 @@ impl<C: Clock, S: AsyncStore> Limiter<C, S> {
         Ok(renewing.await?.into())
     }
 
-    /// Gives a [`lease`](Self::lease) of `key` back.
+    /// Releases a [`lease`](Self::lease) of `key`.
     pub async fn release(&self, key: impl IntoKey, token: &LeaseToken) -> Result<Release, StoreError> {
         let op = Op::Release { token: *token };
         let releasing = LimiterCall::lease(LimiterRef::Borrowed(self), key.key_bytes().as_ref(), op);

@@ -1,23 +1,25 @@
-//! A request that waits for a limiter, over any store.
+//! A request that waits for a limiter, over any store: how `queue/acquire.rs` asks the limiter.
 
 use std::pin::Pin;
 use std::time::Duration;
 
-use tidegate_core::{ChargedAt, IntoKey, Nanos, Op, ReleaseRate, Plan, Timestamp, Wait};
+use tidegate_core::{ChargedAt, IntoKey, Nanos, Op, Plan, ReleaseRate, Timestamp, Wait};
 
 use super::admitted::{GrantedUnits, LimiterRef};
-use super::asking::CallResult;
+use super::call::DecidedCall;
 use super::{Admitted, Limiter, to_nanos};
 use crate::memory::MemoryStore;
+use crate::queue::{
+    Acquire, AcquireFailure, AcquireOutput, Attempt, AttemptResult, Forecaster, WaitQueues, acquire,
+};
 use crate::store::{Ask, Store, Watch};
-use crate::queue::{Acquire, AcquireOutput, Attempt, AttemptResult, AcquireFailure, Forecaster, WaitQueues, acquire};
 use crate::{Outcomes, Refused, Timer};
 
-/// What a request waits for.
+/// What a request waits for, and for how long.
 pub(crate) struct AcquireParams {
     pub key: Box<[u8]>,
     pub cost: u64,
-    /// How long it holds, if that is less than the limits would give.
+    /// The longest that its lease lasts, if the caller has set it.
     pub ttl: Option<Nanos>,
     pub max_wait: Option<Duration>,
 }
@@ -27,12 +29,12 @@ impl AcquireParams {
         Self { key: key.key_bytes().as_ref().into(), cost, ttl: None, max_wait: None }
     }
 
-    /// The same, with a lease that lasts no longer than `ttl`.
+    /// Limits how long the lease lasts.
     pub(crate) fn with_ttl(self, ttl: Duration) -> Self {
         Self { ttl: Some(to_nanos(ttl)), ..self }
     }
 
-    /// The same, waiting no longer than `max_wait`.
+    /// Limits how long the request waits.
     pub(crate) fn with_max_wait(self, max_wait: Duration) -> Self {
         Self { max_wait: Some(max_wait), ..self }
     }
@@ -41,9 +43,9 @@ impl AcquireParams {
 /// Waits until a request is admitted.
 pub(crate) async fn wait_until_admitted<'a, C: Timer + Send + Sync, S: Store>(
     limiter: LimiterRef<'a, C, S>,
-    wanted: AcquireParams,
+    params: AcquireParams,
 ) -> Result<Admitted<'a, C, S>, Refused> {
-    let AcquireParams { key, cost, ttl, max_wait } = wanted;
+    let AcquireParams { key, cost, ttl, max_wait } = params;
     let acquired = {
         let limiter = limiter.get();
         let memory = limiter.store.local().filter(|_| limiter.store.is_local());
@@ -51,28 +53,28 @@ pub(crate) async fn wait_until_admitted<'a, C: Timer + Send + Sync, S: Store>(
         acquire(&LimiterAcquire { limiter, key: &key, cost, ttl, forecaster }, max_wait).await
     };
     match acquired {
-        Ok(AcquireOutput { units: given, waited }) => {
-            Ok(Admitted::new(limiter, key, given.granted, ttl).with_waited(waited.as_duration()))
+        Ok(AcquireOutput { units, waited }) => {
+            Ok(Admitted::new(limiter, key, units.granted, ttl).with_waited(waited.as_duration()))
         }
         Err(AcquireFailure::Refused(refusal)) => Err(refusal.into()),
         Err(AcquireFailure::Error(refused)) => Err(refused),
     }
 }
 
-/// Units of a key of a limiter.
+/// A request for units of a key of a limiter.
 struct LimiterAcquire<'r, C, S> {
     limiter: &'r Limiter<C, S>,
     key: &'r [u8],
     cost: u64,
-    /// The longest that a lease lasts, if that is less than the limits allow.
+    /// The longest that a lease lasts, if the caller has set it.
     ttl: Option<Nanos>,
     forecaster: Option<LimiterForecaster<'r, C, S>>,
 }
 
-/// What a request was given. The rest is needed to give it back.
+/// What a request was charged, with what a refund of it needs.
 struct ChargedUnits {
     granted: GrantedUnits,
-    /// When it was charged, by the store's clock.
+    /// When the request was charged, by the store's clock.
     charged_at: Timestamp,
     outcomes: Outcomes,
 }
@@ -80,7 +82,7 @@ struct ChargedUnits {
 impl<'r, C: Timer + Send + Sync, S: Store> Acquire for LimiterAcquire<'r, C, S> {
     type Clock = C;
     type Forecaster = LimiterForecaster<'r, C, S>;
-    /// In a box, because a request that waits makes room for it in several places.
+    /// Boxed, because the future of a waiting request has several copies of it.
     type Units = Box<ChargedUnits>;
     type Error = Refused;
 
@@ -102,7 +104,8 @@ impl<'r, C: Timer + Send + Sync, S: Store> Acquire for LimiterAcquire<'r, C, S> 
 
     fn attempt_now(&self, at: Timestamp) -> Option<AttemptResult<Self>> {
         let forecaster = self.forecaster.as_ref()?;
-        // A request that waits makes one attempt, when it is admitted: until then it only looks, where attempts count.
+        // Where denied attempts count, a waiting request only peeks until it can be admitted, so that it counts as one
+        // attempt.
         if self.limiter.counts_denied(at) {
             let wait = forecaster.memory.wait(&forecaster.plan(at), at);
             if wait > Wait::NONE {
@@ -112,8 +115,8 @@ impl<'r, C: Timer + Send + Sync, S: Store> Acquire for LimiterAcquire<'r, C, S> 
         let plan = forecaster.plan(at);
         let ask = Ask { op: self.limiter.acquire_op(self.ttl, at), plan: &plan, now: at, deadline: None };
         let reply = forecaster.memory.ask_now(&ask);
-        let concluded = self.limiter.read_reply(&ask, Ok(reply));
-        Some(Ok(to_attempt(concluded, at)))
+        let decided = self.limiter.read_reply(&ask, Ok(reply));
+        Some(Ok(to_attempt(decided, at)))
     }
 
     fn attempt_later(&self, at: Timestamp) -> Pin<Box<dyn Future<Output = AttemptResult<Self>> + Send + '_>> {
@@ -129,8 +132,8 @@ impl<'r, C: Timer + Send + Sync, S: Store> Acquire for LimiterAcquire<'r, C, S> 
         })
     }
 
-    fn refund(&self, given: &Box<ChargedUnits>) {
-        let ChargedUnits { granted, charged_at, outcomes } = &**given;
+    fn refund(&self, units: &Box<ChargedUnits>) {
+        let ChargedUnits { granted, charged_at, outcomes } = &**units;
         let plan = self.limiter.plan(self.key, self.cost, granted.limits_at);
         let Some(LimiterForecaster { memory, .. }) = &self.forecaster else {
             let charged_at = ChargedAt::from_outcomes(&plan, outcomes, *charged_at);
@@ -167,30 +170,34 @@ impl<'r, C: Timer + Send + Sync, S: Store> Acquire for LimiterAcquire<'r, C, S> 
 }
 
 impl<C: Timer + Send + Sync, S: Store> LimiterAcquire<'_, C, S> {
-    /// Asks as of an instant. A store that does not answer, where a limit says that nothing passes then, is an error.
-    async fn ask(&self, op: Op, at: Timestamp) -> Result<CallResult, Refused> {
+    /// Asks the store, as of an instant. Fails if the store does not answer and a limit's policy is to deny then.
+    async fn ask(&self, op: Op, at: Timestamp) -> Result<DecidedCall, Refused> {
         let plan = self.limiter.plan(self.key, self.cost, at);
         let ask = Ask { op, plan: &plan, now: at, deadline: None };
         let reply = self.limiter.store.ask(&ask).reply().await;
-        let concluded = self.limiter.read_reply(&ask, reply);
-        match concluded.store_error {
+        let decided = self.limiter.read_reply(&ask, reply);
+        match decided.store_error {
             Some(failure) => Err(Refused::Store(failure)),
-            None => Ok(concluded),
+            None => Ok(decided),
         }
     }
 }
 
-fn to_attempt(concluded: CallResult, at: Timestamp) -> Attempt<Box<ChargedUnits>> {
-    let CallResult { decision, lease, at: charged_at, outcomes, .. } = concluded;
+fn to_attempt(decided: DecidedCall, at: Timestamp) -> Attempt<Box<ChargedUnits>> {
+    let DecidedCall { decision, lease, at: charged_at, outcomes, .. } = decided;
     let (delay, remaining) = (decision.delay, decision.remaining);
     if !decision.is_allowed() {
         return Attempt::Wait(decision.retry_after);
     }
-    let given = ChargedUnits { granted: GrantedUnits { decision, lease: lease.into_lease(), limits_at: at }, charged_at, outcomes };
-    Attempt::Admitted { units: Box::new(given), delay, remaining }
+    let units = ChargedUnits {
+        granted: GrantedUnits { decision, lease: lease.into_lease(), limits_at: at },
+        charged_at,
+        outcomes,
+    };
+    Attempt::Admitted { units: Box::new(units), delay, remaining }
 }
 
-/// Forecasts for a limiter whose counters are in memory.
+/// Forecasts of a limiter with counters in memory.
 struct LimiterForecaster<'r, C, S> {
     limiter: &'r Limiter<C, S>,
     memory: &'r MemoryStore,

@@ -1,19 +1,19 @@
-//! The bytes that a store may use, shared by all it keeps.
+//! The bytes that a store may use, shared by all its states.
 //!
-//! No kind of state may crowd the others out, so a sixteenth of the bytes is set aside for each: for pages here, for
-//! ledgers and leases as their [`Share`](super::shards::Share).
+//! A sixteenth of the bytes is reserved for each kind of state, so that none crowds out the others: for pages here, and
+//! for usage logs and leases in their [`MemoryShare`](super::shards::MemoryShare).
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// What is set aside for a kind of state is the whole divided by this.
+/// The bytes reserved for a kind of state are all bytes divided by this.
 const RESERVE_DIVISOR: u64 = 16;
 
 /// Counts bytes in use against a maximum.
 pub(super) struct Budget {
-    /// What is not set aside for pages.
+    /// Bytes that are not reserved for pages.
     shared_max: u64,
     shared_used: AtomicU64,
-    /// Set aside for pages.
+    /// Bytes reserved for pages.
     pages_max: u64,
     pages_used: AtomicU64,
 }
@@ -25,12 +25,12 @@ impl Budget {
         Self { shared_max: bytes_max - pages_max, shared_used, pages_max, pages_used }
     }
 
-    /// What is set aside for each kind of state in a store of `bytes_max`.
+    /// Bytes reserved for each kind of state in a store of `bytes_max`.
     pub(super) fn reserved_bytes(bytes_max: u64) -> u64 {
         bytes_max / RESERVE_DIVISOR
     }
 
-    /// Takes `bytes` for pages and their directory if they are left.
+    /// Takes `bytes` for pages and their directory, if they are available.
     pub(super) fn try_take_for_pages(&self, bytes: usize) -> bool {
         let add = |max| move |used: u64| used.checked_add(bytes as u64).filter(|used| *used <= max);
         let take =
@@ -38,39 +38,39 @@ impl Budget {
         take(&self.pages_used, self.pages_max) || take(&self.shared_used, self.shared_max)
     }
 
-    /// Whether `bytes` are left for pages.
+    /// Whether `bytes` are available for pages.
     pub(super) fn has_room_for_pages(&self, bytes: usize) -> bool {
         let used = self.pages_used.load(Ordering::Relaxed).saturating_add(bytes as u64);
         used <= self.pages_max || self.has_room(bytes as u64)
     }
 
-    /// Whether `bytes` are left.
+    /// Whether `bytes` are available.
     pub(super) fn has_room(&self, bytes: u64) -> bool {
         let used = self.shared_used.load(Ordering::Relaxed);
         used.checked_add(bytes).is_some_and(|used| used <= self.shared_max)
     }
 
-    /// Takes `bytes` that cannot be done without.
+    /// Takes `bytes` without a check, for what cannot be refused.
     pub(super) fn take_unchecked(&self, bytes: u64) {
         self.shared_used.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Gives `bytes` back.
+    /// Releases `bytes`.
     pub(super) fn release(&self, bytes: u64) {
         self.shared_used.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes that may be in use.
+    /// The most bytes that may be in use.
     pub(super) fn bytes_max(&self) -> u64 {
         self.shared_max + self.pages_max
     }
 
-    /// Bytes in use or set aside for ledgers and leases.
+    /// Bytes in use, or reserved for usage logs and leases.
     pub(super) fn bytes_used(&self) -> u64 {
         self.shared_used.load(Ordering::Relaxed) + self.pages_used.load(Ordering::Relaxed)
     }
 
-    /// Whether more is in use than there should be.
+    /// Whether more bytes are in use than allowed.
     pub(super) fn is_overdrawn(&self) -> bool {
         self.shared_used.load(Ordering::Relaxed) > self.shared_max
     }

@@ -1,63 +1,76 @@
-//! Leases: units that are held until they are given back or their time is over.
+//! Leases: units that are held until they are released or expire.
 //!
-//! A token needs no place in the store. It says which lease it is for and carries a seal over that, made with the
-//! store's secret, so it can neither be guessed nor be used for another key; and a token that is genuine, names an
-//! end that is not over, and whose lease is gone, was released before. So no list of released leases is kept.
+//! No thread removes expired leases. They are ordered by expiry, and each operation on a key skips those that have
+//! expired.
+//!
+//! Fencing tokens always grow. The store keeps the highest token of all states that it dropped and starts above it, so
+//! tokens grow even over a reset or an eviction within the same microsecond.
+//!
+//! A lease token is the lease's expiry and fencing token with a seal: SipHash-2-4 under the store's seed, with the tag
+//! of the key. So it can neither be guessed nor used for another key. The store keeps no list of released leases: if a
+//! genuine token has no lease, the lease was released if its expiry is not over yet, and has expired otherwise.
+//!
+//! A `check` on a concurrency limit takes a lease whose token is not returned, so it ends with its ttl.
 
 use tidegate_core::algorithm::{Concurrency, LimitAlgorithm};
-use tidegate_core::{Algorithm, Charge, FencingToken, Grant, LeaseToken, Leases, Nanos, Plan, Role, Timestamp};
+use tidegate_core::{
+    Algorithm, Charge, ChargeDecision, FencingToken, Grant, LeaseToken, Leases, Nanos, Plan, Role, Timestamp,
+};
 
-use super::shards::shard_of;
-use super::transaction::{PlanVec, locked_at_mut, is_lease, lock_shards};
-use super::{MemoryStore, Outcomes, ShardEntry};
-use crate::grant::at_least_min_ttl;
+use super::shards::{ShardEntry, shard_of};
+use super::transaction::{
+    ChargeState, PlanShards, PlanVec, WeighedPlan, is_lease, lock_shards, locked_at, locked_at_mut,
+};
+use super::{MemoryStore, Outcomes};
+use crate::leases::grant::{GrantPart, at_least_min_ttl};
 
-/// Units that are held.
+/// Held units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Lease {
-    /// What its holder shows to renew or release it.
+    /// What the holder presents to renew or release the lease.
     pub token: LeaseToken,
-    /// What its holder shows to whatever the lease protects.
+    /// The fencing token: what the holder presents to what the lease protects.
     pub fence: FencingToken,
-    /// When it was handed out or last renewed, by the clock that it ends by.
+    /// When the lease was granted or last renewed, by the clock by which it expires.
     pub since: Timestamp,
-    /// The first instant at which it is over.
+    /// The first instant at which the lease is over.
     pub expires: Timestamp,
 }
 
-/// How a release ended.
+/// The result of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 #[non_exhaustive]
 pub enum Release {
     /// The units are free again.
     Released,
-    /// It was released before its time was over; or reset, or given up because memory was full.
+    /// The lease was released before it expired, or was reset, or was evicted because memory was full.
     AlreadyReleased,
-    /// Its time is over, and somebody else may hold the units by now. So is that of one that was released before.
+    /// The lease has expired, and another holder may have the units. Also the result for a lease that was released,
+    /// once its expiry is over.
     Expired,
-    /// The token is not one of this key's, or of another store's.
+    /// The token belongs to another key or another store.
     WrongOwner,
 }
 
-/// How a renewal ended.
+/// The result of a renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 #[non_exhaustive]
 pub enum Renewal {
-    /// It lasts a ttl from now, with the same fence. Tokens from before the renewal stay good.
+    /// The lease lasts a ttl from now, with the same fencing token. Earlier lease tokens stay valid.
     Renewed(Lease),
-    /// It was released before its time was over; or reset, or given up because memory was full.
+    /// The lease was released before it expired, or was reset, or was evicted because memory was full.
     AlreadyReleased,
-    /// Its time is over, and somebody else may hold the units by now.
+    /// The lease has expired, and another holder may have the units.
     Expired,
-    /// The token is not one of this key's, or of another store's.
+    /// The token belongs to another key or another store.
     WrongOwner,
 }
 
 impl Release {
-    /// As it is written in metrics and answers.
+    /// The name in metrics and replies.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Released => "released",
@@ -69,7 +82,7 @@ impl Release {
 }
 
 impl Renewal {
-    /// As it is written in metrics and answers.
+    /// The name in metrics and replies.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Renewed(_) => "renewed",
@@ -80,7 +93,7 @@ impl Renewal {
     }
 }
 
-/// Why a lease is not there.
+/// Why a lease is missing.
 enum MissingLease {
     Released,
     Expired,
@@ -88,26 +101,27 @@ enum MissingLease {
 }
 
 impl Lease {
-    /// How long it lasts from when it was handed out or renewed.
+    /// How long the lease lasts from when it was granted or last renewed.
     pub fn ttl(&self) -> Nanos {
         Nanos::new(u128::from(self.expires.as_nanos().saturating_sub(self.since.as_nanos())))
     }
 }
 
 impl MemoryStore {
-    /// Decides a plan as [`check`](Self::check) does, and hands out the lease of what it takes from concurrency
-    /// limits. There is none if the plan is denied, has no such limit, or takes nothing from it. It lasts as long as
-    /// the shortest ttl of its limits, and no longer than `ttl`, of which a millisecond is the least. Limits that
-    /// [look on](tidegate_core::Role::Observed) hold it too, and shorten it only if there are no others.
+    /// Decides a plan as [`check`](Self::check) does, and grants the lease of its concurrency limits. There is no lease
+    /// if the plan is denied, has no concurrency limit, or has a cost of zero there. It lasts for the shortest ttl of
+    /// its limits, and at most for `ttl` (at least a millisecond). [Observed](tidegate_core::Role::Observed) limits
+    /// hold it too, and shorten it only if there are no enforced ones.
     pub fn acquire(&self, plan: &Plan<'_>, now: Timestamp, ttl: Option<Nanos>) -> (Outcomes, Option<Lease>) {
         let (outcomes, grant) = self.transact(plan, now, ttl);
         let first = expiry_charges(plan).next();
-        let lease = grant.zip(first).map(|(grant, charge)| self.seal_lease(grant, self.seed.tag(charge), now));
+        let lease =
+            grant.zip(first).map(|(grant, charge)| self.seal_lease(grant, self.seed.tag(charge), now));
         (outcomes, lease)
     }
 
-    /// Lets a lease last from `now` on as long as it would if it was acquired now. The plan is the one that
-    /// acquired it; costs do not matter.
+    /// Renews a lease: from `now` it lasts as long as if it was acquired now. The plan must be the one that acquired
+    /// it. Costs do not matter.
     pub fn renew(&self, plan: &Plan<'_>, token: &LeaseToken, now: Timestamp, ttl: Option<Nanos>) -> Renewal {
         let ttl = ttl.map(at_least_min_ttl);
         let ttl = expiry_charges(plan)
@@ -127,7 +141,7 @@ impl MemoryStore {
         }
     }
 
-    /// Gives back what a lease holds. The plan is the one that acquired it; costs do not matter.
+    /// Releases a lease. The plan must be the one that acquired it. Costs do not matter.
     pub fn release(&self, plan: &Plan<'_>, token: &LeaseToken, now: Timestamp) -> Release {
         let released = self.change_lease(plan, token, now, |leases, _| {
             leases.release(token.grant(), now).map(|_| token.grant())
@@ -140,8 +154,8 @@ impl MemoryStore {
         }
     }
 
-    /// Changes a lease in all the states of a plan that hold it, atomically. `change` is told the latest instant that
-    /// any of those has seen which say when the lease ends.
+    /// Changes a lease in all states of a plan that hold it, atomically. `change` gets the latest instant that the
+    /// states of the [`expiry_charges`] have seen.
     fn change_lease(
         &self,
         plan: &Plan<'_>,
@@ -151,15 +165,16 @@ impl MemoryStore {
     ) -> Result<Lease, MissingLease> {
         let tags: PlanVec<u64> =
             plan.charges().iter().filter(is_lease).map(|charge| self.seed.tag(charge)).collect();
-        // Any of them: a limit may have been added beside the one that the lease was sealed for.
+        // Try every tag: a limit may have been added before the one that the lease was sealed for.
         let sealed_for = tags.iter().find(|tag| self.seal_lease(token.grant(), **tag, now).token == *token);
         let sealed_for = *sealed_for.ok_or(MissingLease::WrongOwner)?;
         let mut locked = lock_shards(&self.leases, tags.iter().map(|tag| shard_of(*tag)).collect());
-        let seen = |charge: &Charge<'_>| {
+        let effective_now = |charge: &Charge<'_>| {
             let tag = self.seed.tag(charge);
-            locked_at_mut(&mut locked, shard_of(tag)).with_state(tag, |leases: &Leases| leases.effective_now(now))
+            locked_at_mut(&mut locked, shard_of(tag))
+                .with_state(tag, |leases: &Leases| leases.effective_now(now))
         };
-        let instant = expiry_charges(plan).map(seen).max().unwrap_or(now);
+        let instant = expiry_charges(plan).map(effective_now).max().unwrap_or(now);
         let mut changed: Option<Grant> = None;
         for (algorithm, tag) in plan.charges().iter().filter_map(concurrency_algorithm).zip(tags) {
             let shard = locked_at_mut(&mut locked, shard_of(tag));
@@ -181,12 +196,17 @@ impl MemoryStore {
 
     fn seal_lease(&self, grant: Grant, tag: u64, since: Timestamp) -> Lease {
         let seal = self.seed.seal([grant.expires.as_nanos(), grant.fencing_token.get(), tag]);
-        Lease { token: LeaseToken::new(grant, seal), fence: grant.fencing_token, since, expires: grant.expires }
+        Lease {
+            token: LeaseToken::new(grant, seal),
+            fence: grant.fencing_token,
+            since,
+            expires: grant.expires,
+        }
     }
 }
 
-/// The charges that say when a lease ends and that it is sealed for: those that are enforced; all if none is, for
-/// those that look on come and go.
+/// The charges that determine when a lease expires, and for which its token is sealed: the enforced ones. All charges
+/// if none is enforced, because observed limits come and go.
 fn expiry_charges<'a, 'p>(plan: &'a Plan<'p>) -> impl Iterator<Item = &'a Charge<'p>> {
     let role = plan.enforced().find(is_lease).map_or(Role::Observed, |charge| charge.role);
     plan.charges().iter().filter(is_lease).filter(move |charge| charge.role == role)
@@ -197,4 +217,36 @@ fn concurrency_algorithm<'p>(charge: &Charge<'p>) -> Option<&'p Concurrency> {
         Algorithm::Leases(algorithm) => Some(algorithm),
         _ => None,
     }
+}
+
+impl MemoryStore {
+    /// The grant for all leases of an allowed plan, with a fencing token above those of dropped states.
+    pub(super) fn grant_for_plan(
+        &self,
+        charge_states: &[ChargeState<'_>],
+        plan_shards: &PlanShards<'_>,
+        weighed: &WeighedPlan,
+        ttl: Option<Nanos>,
+    ) -> Option<Grant> {
+        let parts =
+            charge_states.iter().zip(weighed.per_charge()).filter_map(|(charge_state, charge_decision)| {
+                grant_part(charge_state, plan_shards, charge_decision)
+            });
+        Some(self.raise_above_lost_fence(parts.reduce(GrantPart::merge)?.grant(ttl)))
+    }
+}
+
+/// What a limit contributes to the lease. None if the limit is not charged.
+fn grant_part(
+    charge_state: &ChargeState<'_>,
+    plan_shards: &PlanShards<'_>,
+    charge_decision: ChargeDecision,
+) -> Option<GrantPart> {
+    let ChargeState::Leases { algorithm, timed_cost, tag } = charge_state else { return None };
+    let is_charged = algorithm.is_charged(*timed_cost, charge_decision.decision);
+    is_charged.then(|| {
+        locked_at(&plan_shards.leases, shard_of(*tag)).with_state(*tag, |leases| {
+            GrantPart::new(algorithm, leases, charge_decision.role, timed_cost.now)
+        })
+    })
 }

@@ -1,36 +1,36 @@
-//! How many keys the store holds that still matter.
+//! How many live counters the store has.
 //!
-//! Counted as statisticians count: a bounded sample of pages, and of the states in each shard, stands for all of them.
-//! Hashes spread keys evenly, so that of a million keys the answer is off by a fraction of a percent; of fewer keys
-//! than a sample holds it is exact.
+//! This is an estimate from a bounded sample of pages, and of the states in each shard. Hashes spread keys evenly, so
+//! with a million keys it is off by a fraction of a percent. With fewer keys than the sample, it is exact.
 
 use tidegate_core::Timestamp;
 
 use super::MemoryStore;
 use super::shards::{ShardedState, Shards};
 
-/// The most pages that are looked at: 4 MiB.
+/// The most pages in the sample: 4 MiB.
 const COUNT_SAMPLE_PAGES: u32 = 1 << 10;
-/// The most states that are looked at in one shard.
+/// The most states of one shard in the sample.
 const COUNT_SAMPLE_STATES: usize = 1 << 8;
 
 impl MemoryStore {
-    /// About how many counters hold something that still matters at `now`; exact if there are few. Takes some hundred
-    /// microseconds at most, and holds up nobody for longer than it takes to read one page.
+    /// About how many counters are live at `now`. Exact if there are few. Takes at most some hundred microseconds, and
+    /// blocks no thread for longer than it takes to read one page.
     pub fn live_counters(&self, now: Timestamp) -> u64 {
-        let kept = count_live_in_shards(&self.ledgers, now).saturating_add(count_live_in_shards(&self.leases, now));
-        self.count_live_in_pages(now).saturating_add(kept)
+        let in_shards = count_live_in_shards(&self.usage_logs, now)
+            .saturating_add(count_live_in_shards(&self.leases, now));
+        self.count_live_in_pages(now).saturating_add(in_shards)
     }
 
     fn count_live_in_pages(&self, now: Timestamp) -> u64 {
         let pages = self.table.pages();
         let sampled = pages.min(COUNT_SAMPLE_PAGES);
-        let mut held = Vec::new();
+        let mut entries = Vec::new();
         let mut live = 0;
         for number in 0..sampled {
             let page = u64::from(number) * u64::from(pages) / u64::from(sampled);
-            self.table.page(u32::try_from(page).unwrap_or(u32::MAX)).copy_to(&mut held);
-            live += held.iter().filter(|(_, state)| !state.is_idle_at(now)).count() as u64;
+            self.table.page(u32::try_from(page).unwrap_or(u32::MAX)).copy_to(&mut entries);
+            live += entries.iter().filter(|(_, state)| !state.is_idle_at(now)).count() as u64;
         }
         LiveSample { live, sampled: sampled.into() }.scaled_to(pages.into())
     }
@@ -47,14 +47,14 @@ fn count_live_in_shards<S: ShardedState>(shards: &Shards<S>, now: Timestamp) -> 
     (0..shards.shard_count()).map(live).sum()
 }
 
-/// What was found in a sample.
+/// The result of a sample.
 struct LiveSample {
     live: u64,
     sampled: u64,
 }
 
 impl LiveSample {
-    /// What there is of it in as many as the sample stands for.
+    /// Scales the result to the whole.
     fn scaled_to(&self, all: u64) -> u64 {
         let scaled = u128::from(self.live) * u128::from(all) / u128::from(self.sampled.max(1));
         u64::try_from(scaled).unwrap_or(u64::MAX)

@@ -1,14 +1,14 @@
-//! The concurrent part of the store under a model checker: every interleaving, with every reordering that the
-//! memory model allows. Pages hold one group and count as full at two keys, so that a split is three keys away.
+//! The concurrent part of the store under loom: every interleaving, with every reordering that the memory check_interleavings allows.
+//! Pages hold one group and count as full with two keys, so the third key causes a split.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test --profile loom -p tidegate --features rules --lib --target-dir target/loom -- loom_tests`
 
 use loom::sync::Arc;
 use loom::thread;
-use tidegate_core::{Charge, Counter, Plan, Timestamp, Verdict};
+use tidegate_core::{Charge, Counter, OutcomeKind, Plan, Timestamp};
 
 use super::MemoryStore;
-use crate::sync::model;
+use crate::sync::check_interleavings;
 
 const NOW: Timestamp = Timestamp::from_nanos(1_000_000_000);
 
@@ -20,13 +20,13 @@ fn store() -> Arc<MemoryStore> {
     Arc::new(MemoryStore::tiny())
 }
 
-fn check(store: &MemoryStore, counter: &Counter, key: u8) -> Verdict {
-    store.check_one(&Charge::new(&[key], counter, 1), NOW).verdict
+fn check(store: &MemoryStore, counter: &Counter, key: u8) -> OutcomeKind {
+    store.check_charge(&Charge::new(&[key], counter, 1), NOW).kind
 }
 
 #[test]
 fn two_threads_share_one_unit() {
-    model(4, || {
+    check_interleavings(4, || {
         let store = store();
         let counter = counter("{algorithm: fixed_window, limit: 1, per: 1h}");
         let other = thread::spawn({
@@ -34,14 +34,14 @@ fn two_threads_share_one_unit() {
             move || check(&store, &counter, 1)
         });
         let verdicts = [check(&store, &counter, 1), other.join().unwrap()];
-        let allowed = verdicts.iter().filter(|verdict| **verdict == Verdict::Allowed).count();
+        let allowed = verdicts.iter().filter(|verdict| **verdict == OutcomeKind::Allowed).count();
         assert_eq!(allowed, 1);
     });
 }
 
 #[test]
 fn a_reader_never_sees_half_a_write() {
-    model(4, || {
+    check_interleavings(4, || {
         let store = store();
         // Both words of the state change: the window's end and the count.
         let counter = counter("{algorithm: fixed_window, limit: 10, per: 1s}");
@@ -56,9 +56,9 @@ fn a_reader_never_sees_half_a_write() {
             }
         });
         let later = Timestamp::from_nanos(5_000_000_000);
-        let written = store.check_one(&Charge::new(&[1], &counter, 7), later).verdict;
-        assert_eq!(written, Verdict::Allowed);
-        // One used in the window that ends at 2 s, or seven in the one that ends at 6 s, and nothing between.
+        let written = store.check_charge(&Charge::new(&[1], &counter, 7), later).kind;
+        assert_eq!(written, OutcomeKind::Allowed);
+        // Either one unit used in the window that ends at 2 s, or seven in the one that ends at 6 s.
         let seen = reader.join().unwrap();
         assert!(seen == (9, 1) || seen == (3, 5), "{seen:?}");
     });
@@ -66,7 +66,7 @@ fn a_reader_never_sees_half_a_write() {
 
 #[test]
 fn a_copy_never_has_half_a_write() {
-    model(3, || {
+    check_interleavings(3, || {
         let store = store();
         let counter = counter("{algorithm: fixed_window, limit: 10, per: 1s}");
         check(&store, &counter, 1);
@@ -79,10 +79,10 @@ fn a_copy_never_has_half_a_write() {
             }
         });
         let charge = Charge::new(&[1], &counter, 7);
-        let before = store.read(store.seed.tag(&charge)).state;
+        let before = store.read_packed(store.seed.tag(&charge)).state;
         // Both words of the state change: the window's end and the count.
-        let _ = store.check_one(&charge, Timestamp::from_nanos(5_000_000_000));
-        let after = store.read(store.seed.tag(&charge)).state;
+        let _ = store.check_charge(&charge, Timestamp::from_nanos(5_000_000_000));
+        let after = store.read_packed(store.seed.tag(&charge)).state;
         let copy = copier.join().unwrap();
         assert!(copy.len() == 1 && [before, after].contains(&copy[0].1), "{copy:?}");
     });
@@ -90,28 +90,28 @@ fn a_copy_never_has_half_a_write() {
 
 #[test]
 fn no_key_is_lost_while_its_page_is_split() {
-    model(2, || {
+    check_interleavings(2, || {
         let store = store();
         let counter = counter("{algorithm: fixed_window, limit: 1, per: 1h}");
-        // One key that stays and one that moves to the new page.
+        // One key that stays, and one that moves to the new page.
         let side = |key: u8| store.seed.tag(&Charge::new(&[key], &counter, 1)) & 1;
         let stays = (1..=u8::MAX).find(|key| side(*key) == 0).unwrap();
         let moves = (1..=u8::MAX).find(|key| side(*key) == 1).unwrap();
-        assert_eq!(check(&store, &counter, stays), Verdict::Allowed);
-        assert_eq!(check(&store, &counter, moves), Verdict::Allowed);
+        assert_eq!(check(&store, &counter, stays), OutcomeKind::Allowed);
+        assert_eq!(check(&store, &counter, moves), OutcomeKind::Allowed);
         let reader = thread::spawn({
             let (store, counter) = (store.clone(), counter.clone());
             move || [moves, stays].map(|key| check(&store, &counter, key))
         });
-        assert_eq!(check(&store, &counter, 0), Verdict::Allowed);
-        assert_eq!(reader.join().unwrap(), [Verdict::Denied; 2]);
-        assert_eq!([0, moves, stays].map(|key| check(&store, &counter, key)), [Verdict::Denied; 3]);
+        assert_eq!(check(&store, &counter, 0), OutcomeKind::Allowed);
+        assert_eq!(reader.join().unwrap(), [OutcomeKind::Denied; 2]);
+        assert_eq!([0, moves, stays].map(|key| check(&store, &counter, key)), [OutcomeKind::Denied; 3]);
     });
 }
 
 #[test]
 fn crossing_plans_neither_deadlock_nor_charge_in_part() {
-    model(4, || {
+    check_interleavings(4, || {
         let store = store();
         let packed = counter("{algorithm: fixed_window, limit: 1, per: 1h}");
         let ledger = counter("{algorithm: sliding_log, limit: 1, per: 1h}");
@@ -122,7 +122,7 @@ fn crossing_plans_neither_deadlock_nor_charge_in_part() {
                 plan.add(Charge::new(key, counter, 1)).unwrap();
             }
             let outcomes = store.check(&plan, NOW);
-            usize::from(outcomes.iter().all(|outcome| outcome.verdict == Verdict::Allowed))
+            usize::from(outcomes.iter().all(|outcome| outcome.kind == OutcomeKind::Allowed))
         };
         let other = thread::spawn({
             let (store, packed, ledger) = (store.clone(), packed.clone(), ledger.clone());
@@ -130,7 +130,7 @@ fn crossing_plans_neither_deadlock_nor_charge_in_part() {
         });
         let admitted = decide(&store, [(&packed, 1), (&ledger, 2)]) + other.join().unwrap();
         assert_eq!(admitted, 1);
-        assert_eq!(check(&store, &packed, 1), Verdict::Denied);
-        assert_eq!(check(&store, &ledger, 2), Verdict::Denied);
+        assert_eq!(check(&store, &packed, 1), OutcomeKind::Denied);
+        assert_eq!(check(&store, &ledger, 2), OutcomeKind::Denied);
     });
 }

@@ -1,4 +1,4 @@
-//! What a store says of a plan.
+//! The outcomes of a plan.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -9,9 +9,10 @@ use tidegate_core::Outcome;
 /// Most plans have one or two charges.
 type OutcomeVec = SmallVec<[Outcome; 2]>;
 
-/// One outcome per charge of a plan, in its order. Reads as a slice; two of them need no allocation.
+/// One outcome per charge of a plan, in the plan's order. Dereferences to a slice. Up to two outcomes need no
+/// allocation.
 ///
-/// A store makes them by collecting.
+/// A store builds it with `collect`.
 #[derive(Clone, Default, PartialEq, Eq)]
 #[must_use]
 pub struct Outcomes(OutcomeVec);
@@ -21,7 +22,7 @@ pub struct Outcomes(OutcomeVec);
 pub struct OutcomesIntoIter(smallvec::IntoIter<[Outcome; 2]>);
 
 impl Outcomes {
-    /// Those of an empty plan.
+    /// The outcomes of an empty plan.
     pub fn new() -> Self {
         Self::default()
     }

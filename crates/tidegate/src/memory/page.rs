@@ -1,26 +1,26 @@
-//! A page: 4 KiB that hold the states of up to 168 keys, with their own lock.
+//! A page: 4 KiB with the states of up to 168 keys, and its own lock.
 //!
 //! ```text
 //! 64 bytes    version | count | depth | idle from | ...
 //! 24 bytes    tag | state                                  168 times
 //! ```
 //!
-//! A tag is the key's 64-bit hash; zero is a free slot. Slots come in groups of eight. A key lives in its home
-//! group, if it can in the lane of it that its hash names, or, if the group is full, in the next one that is
-//! not; a search ends at the first group with a free slot. Slots are never freed one by one but overwritten, so
-//! that stays true.
+//! A tag is the key's 64-bit hash. Zero marks a free slot. Slots come in groups of eight. A key is in its home group,
+//! if possible in the lane that its hash names. If the group is full, the key is in the next group that is not. A
+//! search ends at the first group with a free slot. That works because slots are never freed one by one, only
+//! overwritten.
 //!
-//! The version is a sequence lock (Lameter 2005; in the C11 model Boehm 2012): even when nobody writes, odd
-//! while someone does. A reader takes the version, reads, and looks whether it is still the same; it writes
-//! nothing, so a flood of denials runs from every core's own cache. A writer swaps the even version it read
-//! for the odd one, which both locks the page and proves that what it read still holds. Words are written with
-//! release and read with acquire order: who sees a word of a write also sees the odd version before it.
+//! The version is a sequence lock (Lameter 2005; in the C11 memory model, Boehm 2012): even when no thread writes, odd
+//! while one does. A reader takes the version, reads, and checks that the version is unchanged. It writes nothing, so a
+//! flood of denials runs from the caches of all cores. A writer swaps the even version that it read for the odd one,
+//! which locks the page and proves that what it read is still valid. Words are written with release and read with
+//! acquire order: a thread that sees a word of a write also sees the odd version before it.
 
 use tidegate_core::{PackedState, Timestamp};
 
-use crate::sync::{AtomicU64, Ordering, pause};
+use crate::sync::{AtomicU64, Ordering, spin_or_yield};
 
-/// Words in a page; under the model checker, one group of slots.
+/// Words in a page. Under loom, a page has one group of slots.
 pub(super) const PAGE_WORDS: usize = if cfg!(loom) { HEADER_WORDS + GROUP_SLOTS * SLOT_WORDS } else { 512 };
 /// Bytes in a page.
 pub(super) const PAGE_BYTES: usize = PAGE_WORDS * size_of::<u64>();
@@ -30,11 +30,11 @@ const SLOT_WORDS: usize = 3;
 const SLOTS: usize = (PAGE_WORDS - HEADER_WORDS) / SLOT_WORDS;
 const GROUP_SLOTS: usize = 8;
 const GROUPS: usize = SLOTS / GROUP_SLOTS;
-/// A page counts as full a little before it is, or a search for what is not there would walk all of it.
+/// A page counts as full a little before it is. Otherwise a search for a missing key would visit all of it.
 const COUNT_MAX: u64 = if cfg!(loom) { 2 } else { 156 };
-/// Groups looked at for a state to give up when all are live.
+/// How many groups are sampled for a state to evict when all are live.
 const SAMPLE_GROUPS: usize = 2;
-/// A page that changed during so many copies is locked for the next one.
+/// After this many copies that were disturbed by writers, the page is locked for the next one.
 const COPY_ATTEMPTS_MAX: u32 = 4;
 
 const VERSION: usize = 0;
@@ -42,29 +42,29 @@ const COUNT: usize = 1;
 const DEPTH: usize = 2;
 const IDLE_FROM: usize = 3;
 
-/// A page that anyone may read.
+/// A page that any thread may read.
 #[derive(Clone, Copy)]
 pub(super) struct Page<'a> {
     words: &'a [AtomicU64; PAGE_WORDS],
 }
 
-/// An even version: what was read between taking it and finding it unchanged is consistent.
+/// An even version. What was read between taking it and finding it unchanged is consistent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Version(u64);
 
-/// A slot of a page, by its number.
+/// A slot of a page, by its index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PageSlot(usize);
 
-/// What was found where a new key could live.
+/// The result of a search for a slot for a new key.
 pub(super) enum SlotSearch {
-    /// A slot, free or with a state that no longer matters.
+    /// A slot that is free or has an idle state.
     Usable(PageSlot),
-    /// Only live states; of a sample of them this one is nearest its reset.
+    /// Only live states. In a sample of them, this one is nearest its reset.
     Full { nearest_reset: PageSlot },
 }
 
-/// A page that this thread alone may write, until dropped.
+/// A page that only this thread may write, until this is dropped.
 pub(super) struct LockedPage<'a> {
     page: Page<'a>,
     version: u64,
@@ -76,37 +76,37 @@ impl<'a> Page<'a> {
         Self { words }
     }
 
-    /// The version to read under; none while someone writes.
+    /// The version to read under. None while a thread writes.
     #[inline(always)]
     pub(super) fn version(self) -> Option<Version> {
         let version = self.words[VERSION].load(Ordering::Acquire);
         version.is_multiple_of(2).then_some(Version(version))
     }
 
-    /// Whether nobody wrote since `version` was taken.
+    /// Whether no thread wrote since `version` was taken.
     #[inline(always)]
     pub(super) fn is_unchanged(self, version: Version) -> bool {
         self.words[VERSION].load(Ordering::Relaxed) == version.0
     }
 
-    /// Where `tag` is.
+    /// The slot of `tag`.
     #[inline(always)]
     pub(super) fn find(self, tag: u64) -> Option<PageSlot> {
         let first = slot(home_group(tag), home_lane(tag));
         if self.tag(first) == tag { Some(first) } else { self.find_elsewhere(tag) }
     }
 
-    /// Where `tag` is, if not where a search for it begins.
+    /// The slot of `tag`, if it is not in its home lane.
     #[inline(never)]
     fn find_elsewhere(self, tag: u64) -> Option<PageSlot> {
         let mut group = home_group(tag);
         for _ in 0..GROUPS {
-            // Without a branch per lane: which lane it is cannot be predicted.
+            // No branch per lane: the right lane cannot be predicted.
             let (mut hits, mut frees) = (0_u32, 0_u32);
             for lane in 0..GROUP_SLOTS {
-                let held = self.tag(slot(group, lane));
-                hits |= u32::from(held == tag) << lane;
-                frees |= u32::from(held == 0) << lane;
+                let stored_tag = self.tag(slot(group, lane));
+                hits |= u32::from(stored_tag == tag) << lane;
+                frees |= u32::from(stored_tag == 0) << lane;
             }
             if hits != 0 {
                 return Some(slot(group, hits.trailing_zeros() as usize));
@@ -119,14 +119,14 @@ impl<'a> Page<'a> {
         None
     }
 
-    /// Locks the page if nobody wrote since `version` was taken.
+    /// Locks the page if no thread wrote since `version` was taken.
     #[inline(always)]
     pub(super) fn lock_unchanged(self, version: Version) -> Option<LockedPage<'a>> {
         let locked = version.0 + 1;
         self.words[VERSION]
             .compare_exchange(version.0, locked, Ordering::Acquire, Ordering::Relaxed)
             .is_ok()
-            // Not `then_some`: a lock that was never taken would be dropped, and so released.
+            // Not `then_some`: it would drop, and so release, a lock that was never taken.
             .then(|| LockedPage { page: self, version: locked })
     }
 
@@ -137,15 +137,15 @@ impl<'a> Page<'a> {
             if let Some(locked) = self.version().and_then(|version| self.lock_unchanged(version)) {
                 return locked;
             }
-            pause(&mut step);
+            spin_or_yield(&mut step);
         }
     }
 
-    /// Copies all keys and states as they are at one instant over what is in `held`.
-    pub(super) fn copy_to(self, held: &mut Vec<(u64, PackedState)>) {
-        let copy = |held: &mut Vec<(u64, PackedState)>| {
-            held.clear();
-            held.extend((0..SLOTS).map(PageSlot).filter_map(|slot| match self.tag(slot) {
+    /// Replaces the contents of `entries` with all keys and states, as they are at one instant.
+    pub(super) fn copy_to(self, entries: &mut Vec<(u64, PackedState)>) {
+        let copy = |entries: &mut Vec<(u64, PackedState)>| {
+            entries.clear();
+            entries.extend((0..SLOTS).map(PageSlot).filter_map(|slot| match self.tag(slot) {
                 0 => None,
                 tag => Some((tag, self.state(slot))),
             }));
@@ -153,16 +153,16 @@ impl<'a> Page<'a> {
         let mut step = 0;
         for _ in 0..COPY_ATTEMPTS_MAX {
             if let Some(version) = self.version() {
-                copy(held);
+                copy(entries);
                 if self.is_unchanged(version) {
                     return;
                 }
             }
-            pause(&mut step);
+            spin_or_yield(&mut step);
         }
         // Held for as long as it takes to read 4 KiB.
         let locked = self.lock();
-        copy(held);
+        copy(entries);
         drop(locked);
     }
 
@@ -184,7 +184,7 @@ impl<'a> Page<'a> {
 }
 
 impl LockedPage<'_> {
-    /// Where `tag` is.
+    /// The slot of `tag`.
     pub(super) fn find(&self, tag: u64) -> Option<PageSlot> {
         self.page.find(tag)
     }
@@ -195,7 +195,7 @@ impl LockedPage<'_> {
         self.page.state(slot)
     }
 
-    /// Writes a state to a slot that holds its tag.
+    /// Writes a state to the slot of its tag.
     #[inline]
     pub(super) fn set_state(&mut self, slot: PageSlot, state: PackedState) {
         let [_, first, second] = self.page.slot(slot);
@@ -204,16 +204,16 @@ impl LockedPage<'_> {
         second.store(words[1], Ordering::Release);
     }
 
-    /// A slot for `tag`, which the page does not hold. States that are idle at `now` are overwritten, those in
-    /// `taken` are left alone.
-    pub(super) fn find_slot_for(&self, tag: u64, now: Timestamp, taken: &[PageSlot]) -> SlotSearch {
+    /// A slot for `tag`, which is not in the page. States that are idle at `now` may be overwritten. Slots in `reserved`
+    /// may not.
+    pub(super) fn find_slot_for(&self, tag: u64, now: Timestamp, reserved: &[PageSlot]) -> SlotSearch {
         let may_grow = self.count() < COUNT_MAX;
         let mut nearest_reset: Option<(PackedState, PageSlot)> = None;
         let mut group = home_group(tag);
         for groups_seen in 1..=GROUPS {
             let mut free = None;
             for slot in lanes(group, tag) {
-                if taken.contains(&slot) {
+                if reserved.contains(&slot) {
                     continue;
                 }
                 if self.page.tag(slot) == 0 {
@@ -229,7 +229,7 @@ impl LockedPage<'_> {
                 }
             }
             match (free, nearest_reset) {
-                // Past a group with a free slot no search would look.
+                // A search would not look past a group with a free slot.
                 (Some(free), None) => return SlotSearch::Usable(free),
                 (Some(free), Some(_)) if may_grow => return SlotSearch::Usable(free),
                 (Some(_), Some((_, slot))) => return SlotSearch::Full { nearest_reset: slot },
@@ -239,18 +239,18 @@ impl LockedPage<'_> {
                 _ => group = next_group(group),
             }
         }
-        // Every slot is live or taken; a plan takes fewer than there are.
+        // Every slot is live or reserved. A plan reserves fewer slots than a page has.
         let nearest_reset = nearest_reset.map_or(slot(group, 0), |(_, slot)| slot);
         SlotSearch::Full { nearest_reset }
     }
 
-    /// Whether `slot` holds another key than `tag` whose state still matters at `now`.
+    /// Whether `slot` holds a key other than `tag` with a state that is live at `now`.
     pub(super) fn would_evict_live(&self, slot: PageSlot, tag: u64, now: Timestamp) -> bool {
-        let held = self.page.tag(slot);
-        held != 0 && held != tag && !self.state(slot).is_idle_at(now)
+        let stored_tag = self.page.tag(slot);
+        stored_tag != 0 && stored_tag != tag && !self.state(slot).is_idle_at(now)
     }
 
-    /// Puts a key into a slot, over whatever is there.
+    /// Puts a key into a slot, and overwrites its contents.
     pub(super) fn put(&mut self, slot: PageSlot, tag: u64, state: PackedState) {
         if self.page.tag(slot) == 0 {
             self.set_header(COUNT, self.count() + 1);
@@ -261,12 +261,12 @@ impl LockedPage<'_> {
         self.set_state(slot, state);
     }
 
-    /// Whether some state may be idle at `now`. A state that was added and then refunded may go unnoticed.
+    /// Whether a state may be idle at `now`. May miss a state that was added and then refunded.
     pub(super) fn may_hold_idle(&self, now: Timestamp) -> bool {
         self.header(IDLE_FROM) < now.as_nanos()
     }
 
-    /// How many low bits of a key's address all keys of this page share.
+    /// How many low bits of the tag all keys of this page share.
     pub(super) fn depth(&self) -> u32 {
         u32::try_from(self.header(DEPTH)).unwrap_or(u32::MAX)
     }
@@ -280,22 +280,22 @@ impl LockedPage<'_> {
         self.count() >= COUNT_MAX
     }
 
-    /// Empties the page and hands over what was in it.
+    /// Empties the page, and returns its contents.
     pub(super) fn take_all(&mut self) -> Vec<(u64, PackedState)> {
-        let mut held = Vec::with_capacity(SLOTS);
+        let mut entries = Vec::with_capacity(SLOTS);
         for slot in (0..SLOTS).map(PageSlot) {
             let tag = self.page.tag(slot);
             if tag != 0 {
-                held.push((tag, self.state(slot)));
+                entries.push((tag, self.state(slot)));
                 self.page.slot(slot)[0].store(0, Ordering::Release);
             }
         }
         self.set_header(COUNT, 0);
         self.set_header(IDLE_FROM, u64::MAX);
-        held
+        entries
     }
 
-    /// Adds a key that is not there to a page that has a free slot.
+    /// Adds a key that is not in the page. The page must have a free slot.
     pub(super) fn add(&mut self, tag: u64, state: PackedState) {
         let mut group = home_group(tag);
         for _ in 0..GROUPS {
@@ -326,21 +326,21 @@ impl Drop for LockedPage<'_> {
     }
 }
 
-/// The group where a search for `tag` begins. Uses bits that choose the page only in very large tables.
+/// The group where a search for `tag` begins. Its bits choose the page only in very large tables.
 #[inline]
 fn home_group(tag: u64) -> usize {
     #[allow(clippy::cast_possible_truncation, reason = "below GROUPS")]
     return (((tag >> 32) * GROUPS as u64) >> 32) as usize;
 }
 
-/// The lane of its home group where `tag` is put if that is free, so that one look finds most keys.
+/// The lane of the home group where `tag` is put if it is free, so that most keys are found at the first attempt.
 #[inline]
 fn home_lane(tag: u64) -> usize {
     #[allow(clippy::cast_possible_truncation, reason = "below GROUP_SLOTS")]
     return (tag >> 29) as usize % GROUP_SLOTS;
 }
 
-/// The slots of a group, from the lane that `tag` would like best.
+/// The slots of a group, starting at the home lane of `tag`.
 fn lanes(group: usize, tag: u64) -> impl Iterator<Item = PageSlot> {
     (0..GROUP_SLOTS).map(move |step| slot(group, (home_lane(tag) + step) % GROUP_SLOTS))
 }

@@ -1,11 +1,10 @@
 //! From a key to a tag: a keyed 64-bit hash, different in every store.
 //!
-//! No key is kept, so two keys with one tag share a counter. By chance it takes billions of keys: of 10 million,
-//! two share a tag in about one of 400,000 stores. On purpose it takes the seed, which leaves the process only
-//! with a snapshot, or a weakness of the hash: foldhash is made for speed and to keep hash tables out of trouble,
-//! and is not a cryptographic hash. Its values may differ between its versions, so a seed that is written down
-//! has a [check value](Seed::check_value) beside it, and tags are of use to a build only if that comes out the
-//! same.
+//! Keys are not stored, so two keys with the same tag share a counter. By chance that takes billions of keys: with 10
+//! million keys, two share a tag in about one of 400,000 stores. To cause it on purpose takes the seed, which leaves
+//! the process only in a snapshot, or a weakness of the hash: foldhash is made for speed and for hash tables, and is
+//! not a cryptographic hash. Its values may differ between its versions, so a stored seed has a [check
+//! value](Seed::check_value). A build can use stored tags only if it computes the same check value.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
@@ -14,7 +13,7 @@ use foldhash::quality::FoldHasher;
 use siphasher::sip128::{Hasher128, SipHasher24};
 use tidegate_core::Charge;
 
-/// Lengths of the keys that the check value is made of: one at least for every way in which the hash reads.
+/// Lengths of the keys in the check value: at least one for every code path of the hash.
 const CHECKED_KEY_LENGTHS: [u8; 12] = [0, 1, 3, 4, 7, 8, 15, 16, 17, 64, 128, 255];
 
 /// The secret of a store's hash.
@@ -24,25 +23,25 @@ pub(super) struct Seed {
 }
 
 impl Seed {
-    /// A seed that nobody can guess: from the standard library's own, which has it from the system.
+    /// A seed that cannot be guessed, from the standard library's random state.
     pub(super) fn random() -> Self {
         let random = RandomState::new();
-        // The model checker needs every run to be the same.
+        // Loom needs every run to be the same.
         let number = |which: u64| if cfg!(loom) { which } else { random.hash_one(which) };
         Self::from_words([number(1), number(2)])
     }
 
-    /// The seed that [`words`](Self::words) took apart.
+    /// The seed with these [`words`](Self::words).
     pub(super) fn from_words(words: [u64; 2]) -> Self {
         Self { words, shared: SharedSeed::from_u64(words[1]) }
     }
 
-    /// All that makes this seed.
+    /// The words of this seed.
     pub(super) fn words(&self) -> [u64; 2] {
         self.words
     }
 
-    /// A value that is the same if and, but for chance, only if this build gives the same tags under this seed.
+    /// Equal if this build gives the same tags under this seed. Different otherwise, except by chance.
     pub(super) fn check_value(&self) -> u64 {
         let bytes: Vec<u8> = (0..=u8::MAX).collect();
         CHECKED_KEY_LENGTHS.iter().fold(0, |value: u64, length| {
@@ -64,8 +63,8 @@ impl Seed {
         hasher.finish().max(1)
     }
 
-    /// A number that says of these words that this store has seen them, and that nobody without the seed can work
-    /// out: SipHash-2-4, which is made for that, unlike the hash of tags.
+    /// A seal over these words, which cannot be computed without the seed. It uses SipHash-2-4, which is made for that,
+    /// unlike the hash of tags.
     pub(super) fn seal(&self, words: [u64; 3]) -> u128 {
         let [key0, key1] = self.words;
         let mut hasher = SipHasher24::new_with_keys(key0, key1);

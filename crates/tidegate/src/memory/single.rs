@@ -1,17 +1,17 @@
-//! One charge on one packed state: the short way that nearly every decision takes.
+//! One charge on one packed state: the fast path of nearly every decision.
 //!
-//! Read under the page's version, decide, and only if there is something to charge lock the page, which at the
-//! same time proves that what was read still holds. A denial ends before the lock and has written nothing.
+//! Read under the page's version and decide. Only if there is something to charge, lock the page, which also proves
+//! that the state is unchanged since it was read. A denial ends before the lock, and has written nothing.
 
 use tidegate_core::algorithm::LimitAlgorithm;
-use tidegate_core::{TimedCost, Decision, PackedState, ChargeDecision, Timestamp, OutcomeKind};
+use tidegate_core::{ChargeDecision, Decision, OutcomeKind, PackedState, TimedCost, Timestamp};
 
 use super::MemoryStore;
-use super::page::{LockedPage, Page, SlotSearch, PageSlot, Version};
+use super::page::{LockedPage, Page, PageSlot, SlotSearch, Version};
 use super::table::PagePressure;
-use crate::sync::{Ordering, pause};
+use crate::sync::{Ordering, spin_or_yield};
 
-/// A state as it was read, and where from.
+/// A state as it was read, and where.
 pub(super) struct PackedRead<'a> {
     page: Page<'a>,
     version: Version,
@@ -19,7 +19,7 @@ pub(super) struct PackedRead<'a> {
     pub state: PackedState,
 }
 
-/// What kept a decision from being settled at once.
+/// Why a decision could not be made on the first attempt.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RetryReason {
     Contended,
@@ -32,74 +32,81 @@ impl MemoryStore {
         &self,
         tag: u64,
         algorithm: &A,
-        ask: TimedCost,
+        timed_cost: TimedCost,
     ) -> Decision {
-        // Straight through, as nearly always: a loop around it would keep its own things in registers.
-        let (state, verdict) = match self.try_decide(tag, algorithm, ask) {
-            Ok(settled) => settled,
-            Err(obstacle) => self.decide_locked(tag, algorithm, ask, obstacle),
+        // No loop here: a loop would occupy registers in the common case.
+        let (state, kind) = match self.try_decide(tag, algorithm, timed_cost) {
+            Ok(decided) => decided,
+            Err(reason) => self.decide_locked(tag, algorithm, timed_cost, reason),
         };
-        // The ruling is made here and not handed on, so that nothing has to look at what is known of it.
-        Decision::of_one(algorithm.outcome(&state, ask, ChargeDecision::of_one(verdict)))
+        // Build the decision here: passed to a function, it would not be a constant.
+        Decision::of_one(algorithm.outcome(&state, timed_cost, ChargeDecision::of_one(kind)))
     }
 
-    /// Changes the state of a key that was seen, atomically. One that was not has nothing to change.
+    /// Changes the state of a key, atomically. A key without a state is left as it is.
     pub(super) fn update_packed(&self, tag: u64, change: impl Fn(&mut PackedState)) {
         retry_until_some(|| {
-            let seen = self.try_read_packed(tag)?;
-            let mut state = seen.state;
+            let read = self.try_read_packed(tag)?;
+            let mut state = read.state;
             change(&mut state);
-            if let Some(slot) = seen.slot
-                && state != seen.state
+            if let Some(slot) = read.slot
+                && state != read.state
             {
-                seen.page.lock_unchanged(seen.version)?.set_state(slot, state);
+                read.page.lock_unchanged(read.version)?.set_state(slot, state);
             }
             Some(())
         });
     }
 
-    /// Reads a packed state, writing nothing anywhere.
+    /// Reads a packed state. Writes nothing.
     pub(super) fn read_packed(&self, tag: u64) -> PackedRead<'_> {
         retry_until_some(|| self.try_read_packed(tag))
     }
 
-    /// A slot for a key that its page does not hold; none if the page is to be relieved first.
-    pub(super) fn claim_slot(&self, page: &LockedPage<'_>, wanted: &SlotRequest<'_>) -> Option<PageSlot> {
-        let idle_before = self.idle_before(wanted.now);
-        match page.find_slot_for(wanted.tag, idle_before, wanted.reserved) {
+    /// Finds a slot for a key that is not in its page. None if the page has to make room first.
+    pub(super) fn claim_slot(&self, page: &LockedPage<'_>, request: &SlotRequest<'_>) -> Option<PageSlot> {
+        let idle_before = self.idle_before(request.now);
+        match page.find_slot_for(request.tag, idle_before, request.reserved) {
             SlotSearch::Usable(slot) => Some(slot),
             SlotSearch::Full { nearest_reset } => {
-                // Known without trying: nothing here is idle, and there is no memory for another page.
-                let hopeless = !page.may_hold_idle(idle_before) && self.table.is_at_capacity(&self.budget);
-                // A page that is not full and yet has no room has given it to other charges of the plan.
-                let crowded = !page.is_full();
-                let gives_up = wanted.pressure == PagePressure::Exhausted || hopeless || crowded;
+                // No need to try: nothing here is idle, and there is no memory for another page.
+                let cannot_grow = !page.may_hold_idle(idle_before) && self.table.is_at_capacity(&self.budget);
+                // The page is not full, but the other charges of the plan have reserved its free slots.
+                let is_reserved = !page.is_full();
+                let gives_up = request.pressure == PagePressure::Exhausted || cannot_grow || is_reserved;
                 gives_up.then_some(nearest_reset)
             }
         }
     }
 
-    /// Puts a key into a slot that was claimed for it.
-    pub(super) fn put_packed(&self, page: &mut LockedPage<'_>, slot: PageSlot, tag: u64, state: PackedState, now: Timestamp) {
+    /// Puts a key into the slot that was found for it.
+    pub(super) fn put_packed(
+        &self,
+        page: &mut LockedPage<'_>,
+        slot: PageSlot,
+        tag: u64,
+        state: PackedState,
+        now: Timestamp,
+    ) {
         if page.would_evict_live(slot, tag, self.idle_before(now)) {
             self.live_evictions.fetch_add(1, Ordering::Relaxed);
         }
         page.put(slot, tag, state);
     }
 
-    /// The same as [`try_settle`](Self::try_settle) under the page's lock from the start: where threads meet on a
-    /// page, who reads first and locks later has mostly read in vain.
+    /// As [`try_decide`](Self::try_decide), but locks the page first: where threads contend for a page, a state that is
+    /// read before the lock has usually changed.
     #[cold]
     #[inline(never)]
     fn decide_locked<A: LimitAlgorithm<State = PackedState>>(
         &self,
         tag: u64,
         algorithm: &A,
-        ask: TimedCost,
-        obstacle: RetryReason,
+        timed_cost: TimedCost,
+        reason: RetryReason,
     ) -> (PackedState, OutcomeKind) {
-        if obstacle == RetryReason::Contended {
-            pause(&mut 0);
+        if reason == RetryReason::Contended {
+            spin_or_yield(&mut 0);
         }
         let mut pressure = PagePressure::Normal;
         loop {
@@ -110,16 +117,16 @@ impl MemoryStore {
             }
             let slot = page.find(tag);
             let mut state = slot.map_or(PackedState::NEVER_SEEN, |slot| page.state(slot));
-            let verdict = algorithm.outcome_kind(&state, ask);
-            if !algorithm.is_charged(ask, verdict) {
-                return (state, verdict);
+            let kind = algorithm.outcome_kind(&state, timed_cost);
+            if !algorithm.is_charged(timed_cost, kind) {
+                return (state, kind);
             }
-            algorithm.charge(&mut state, ask);
-            let wanted = || SlotRequest { tag, now: ask.now, reserved: &[], pressure };
-            if self.try_write_packed(page, slot, state, wanted).is_some() {
-                return (state, verdict);
+            algorithm.charge(&mut state, timed_cost);
+            let request = || SlotRequest { tag, now: timed_cost.now, reserved: &[], pressure };
+            if self.try_write_packed(page, slot, state, request).is_some() {
+                return (state, kind);
             }
-            pressure = self.table.make_room(tag, self.idle_before(ask.now), &self.budget);
+            pressure = self.table.make_room(tag, self.idle_before(timed_cost.now), &self.budget);
         }
     }
 
@@ -128,23 +135,24 @@ impl MemoryStore {
         &self,
         tag: u64,
         algorithm: &A,
-        ask: TimedCost,
+        timed_cost: TimedCost,
     ) -> Result<(PackedState, OutcomeKind), RetryReason> {
-        let seen = self.try_read_packed(tag).ok_or(RetryReason::Contended)?;
-        let mut state = seen.state;
-        let verdict = algorithm.outcome_kind(&state, ask);
-        if algorithm.is_charged(ask, verdict) {
-            // The lock waits for all that comes before it, so nothing does that need not.
-            let page = seen.page.lock_unchanged(seen.version).ok_or(RetryReason::Contended)?;
-            algorithm.charge(&mut state, ask);
-            // What a new key needs is put together only for one.
-            let wanted = || SlotRequest { tag, now: ask.now, reserved: &[], pressure: PagePressure::Normal };
-            self.try_write_packed(page, seen.slot, state, wanted).ok_or(RetryReason::PageFull)?;
+        let read = self.try_read_packed(tag).ok_or(RetryReason::Contended)?;
+        let mut state = read.state;
+        let kind = algorithm.outcome_kind(&state, timed_cost);
+        if algorithm.is_charged(timed_cost, kind) {
+            // The lock waits for all work before it, so do as little as possible there.
+            let page = read.page.lock_unchanged(read.version).ok_or(RetryReason::Contended)?;
+            algorithm.charge(&mut state, timed_cost);
+            // A closure: only a new key needs it.
+            let request =
+                || SlotRequest { tag, now: timed_cost.now, reserved: &[], pressure: PagePressure::Normal };
+            self.try_write_packed(page, read.slot, state, request).ok_or(RetryReason::PageFull)?;
         }
-        Ok((state, verdict))
+        Ok((state, kind))
     }
 
-    /// Reads a packed state; none if another thread is writing its page.
+    /// Reads a packed state. None if another thread is writing its page.
     #[inline(always)]
     fn try_read_packed(&self, tag: u64) -> Option<PackedRead<'_>> {
         let number = self.table.page_of(tag);
@@ -158,48 +166,53 @@ impl MemoryStore {
         page.is_unchanged(version).then_some(PackedRead { page, version, slot, state })
     }
 
-    /// Writes a state to its slot, or to a new one; none if there is no room yet.
+    /// Writes a state to its slot, or to a new one. None if there is no room yet.
     #[inline(always)]
     fn try_write_packed<'w>(
         &self,
         mut page: LockedPage<'_>,
         slot: Option<PageSlot>,
         state: PackedState,
-        wanted: impl FnOnce() -> SlotRequest<'w>,
+        request: impl FnOnce() -> SlotRequest<'w>,
     ) -> Option<()> {
         match slot {
             Some(slot) => page.set_state(slot, state),
-            None => self.try_insert_packed(page, state, &wanted())?,
+            None => self.try_insert_packed(page, state, &request())?,
         }
         Some(())
     }
 
     #[cold]
     #[inline(never)]
-    fn try_insert_packed(&self, mut page: LockedPage<'_>, state: PackedState, wanted: &SlotRequest<'_>) -> Option<()> {
-        let slot = self.claim_slot(&page, wanted)?;
-        self.put_packed(&mut page, slot, wanted.tag, state, wanted.now);
+    fn try_insert_packed(
+        &self,
+        mut page: LockedPage<'_>,
+        state: PackedState,
+        request: &SlotRequest<'_>,
+    ) -> Option<()> {
+        let slot = self.claim_slot(&page, request)?;
+        self.put_packed(&mut page, slot, request.tag, state, request.now);
         Some(())
     }
 }
 
-/// A slot that is wanted.
+/// A request for a slot.
 pub(super) struct SlotRequest<'a> {
     pub tag: u64,
     pub now: Timestamp,
-    /// Slots of the same page that other charges of the plan have.
+    /// Slots of the same page that other charges of the plan have reserved.
     pub reserved: &'a [PageSlot],
-    /// Whether the page could be relieved.
+    /// Whether the page could make room.
     pub pressure: PagePressure,
 }
 
-/// Tries until no other thread comes in the way.
+/// Retries until no other thread interferes.
 fn retry_until_some<R>(attempt: impl Fn() -> Option<R>) -> R {
     let mut step = 0;
     loop {
-        if let Some(answer) = attempt() {
-            return answer;
+        if let Some(result) = attempt() {
+            return result;
         }
-        pause(&mut step);
+        spin_or_yield(&mut step);
     }
 }

@@ -1,69 +1,67 @@
 //! The table of packed states: extendible hashing over [pages](super::page).
 //!
-//! From Fagin, Nievergelt, Pippenger and Strong (1979). A directory maps the low bits of a key's address to
-//! its page. A page that is full is split in two by one more bit; when a page is split that is alone on its
-//! directory entry, the directory doubles by being copied behind itself. So the table grows one 4 KiB page at
-//! a time, never rehashes, never moves a page and never frees one, and readers need neither locks nor epochs:
+//! From Fagin, Nievergelt, Pippenger and Strong (1979). A directory maps the low bits of a tag to a page. A full page
+//! first drops its idle states. If that is not enough, it is split in two by one more bit. If that page is the only one
+//! on its directory entry, the directory doubles: it is copied behind itself. So the table grows by one 4 KiB page at a
+//! time, never rehashes, never moves a page and never frees one. Readers need neither locks nor epochs:
 //!
-//! 1. look the page up and take its version,
-//! 2. look it up again: the same page means it was not split away before the version was taken,
-//! 3. read, and find the version unchanged.
+//! 1. Look up the page and take its version.
+//! 2. Look up the page again. If it is the same, it was not split before the version was taken.
+//! 3. Read, and check that the version is unchanged.
 //!
-//! Memory for all pages that `memory_max` allows is reserved at the start; the operating system provides it as
-//! pages are used.
+//! Address space for all pages that `memory_max` allows is reserved at the start. The operating system provides memory
+//! when a page is first used.
 
-mod walk;
-
-use tidegate_core::Timestamp;
+use tidegate_core::{PackedState, Timestamp};
 
 use super::budget::Budget;
 use super::page::{LockedPage, PAGE_BYTES, PAGE_WORDS, Page};
 use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering, lock, zeroed_u32, zeroed_u64};
 
-/// Pages at the start: enough that a few hot keys on many cores rarely meet on one page's lock.
+/// Pages at the start: enough that a few hot keys on many cores rarely contend for the lock of one page.
 const DEPTH_MIN: u32 = if cfg!(loom) { 0 } else { 5 };
-/// How much deeper than evenly filled pages need the directory may get. Hashes are random, so the last of
-/// these bits are as good as never used; if they were, pages that cannot be split give up states instead.
+/// How many bits more the directory may have than evenly filled pages need. Hashes are random, so the last of these
+/// bits are practically never used. If they are, pages that cannot be split evict states instead.
 const DEPTH_SLACK: u32 = 4;
 const CACHE_LINE_BYTES: usize = 64;
-/// Eight TiB, and the most whose number can be doubled in 32 bits.
+/// Eight TiB, and the largest number that can be doubled in 32 bits.
 const PAGES_MAX: u32 = 1 << 31;
 
-/// A fixed reservation of pages and the directory that finds them.
+/// A fixed reservation of pages, and the directory that finds them.
 pub(super) struct Table {
     words: Box<[AtomicU64]>,
-    /// Words before the first one at the start of a cache line.
+    /// Words before the first cache line boundary.
     alignment_words: usize,
     directory: Box<[AtomicU32]>,
-    /// The bits of an address that the directory looks at.
+    /// The bits of a tag that the directory uses.
     mask: AtomicU64,
-    /// Pages in use. Changed under `growing` only.
+    /// Pages in use. Changed only while `growth_lock` is held.
     pages: AtomicU32,
     pages_max: u32,
     growth_lock: Mutex<()>,
 }
 
-/// Whether a page has room, or can get it.
+/// Whether a page has room, or can make room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PagePressure {
-    /// There is room, or it was not tried to make some.
+    /// There is room, or making room was not attempted.
     Normal,
-    /// It was tried: memory is used up and every state of the page is live.
+    /// Making room failed: memory is full and every state of the page is live.
     Exhausted,
 }
 
 impl Table {
-    /// A table that may grow to `bytes_max`, or to as much as the machine has room to reserve.
+    /// A table that may grow to `bytes_max`, or to as much as can be reserved.
     pub(super) fn new(bytes_max: usize, budget: &Budget) -> Self {
         let pages_min = 1_u32 << DEPTH_MIN;
         let pages_max = u32::try_from(bytes_max / PAGE_BYTES).unwrap_or(u32::MAX);
         let mut pages_max = pages_max.clamp(pages_min, PAGES_MAX);
-        let (words, directory, skipped) = loop {
+        let (words, directory, alignment_words) = loop {
             let depth_max = pages_max.next_power_of_two().trailing_zeros() + DEPTH_SLACK;
             let line_words = CACHE_LINE_BYTES / size_of::<u64>();
             let words = zeroed_u64(pages_max as usize * PAGE_WORDS + line_words);
             if let (Some(words), Some(directory)) = (words, zeroed_u32(1 << depth_max)) {
-                // Where memory begins must not matter to the model checker, which runs the same thing often.
+                // Under loom the address must not matter, because loom repeats each run.
                 let first = if cfg!(loom) { 0 } else { words.as_ptr() as usize };
                 let past_line = first % CACHE_LINE_BYTES / size_of::<u64>();
                 break (words, directory, (line_words - past_line) % line_words);
@@ -73,14 +71,14 @@ impl Table {
         };
         let table = Self {
             words,
-            alignment_words: skipped,
+            alignment_words,
             directory,
             mask: AtomicU64::new(u64::from(pages_min) - 1),
             pages: AtomicU32::new(pages_min),
             pages_max,
             growth_lock: Mutex::new(()),
         };
-        // Without these there is no table, so a store is never so small that they are not there.
+        // The initial pages are required, so take them even from a store that is too small.
         if !budget.try_take_for_pages(pages_min as usize * (PAGE_BYTES + size_of::<u32>())) {
             budget.take_unchecked(u64::from(pages_min) * (PAGE_BYTES + size_of::<u32>()) as u64);
         }
@@ -91,7 +89,7 @@ impl Table {
         table
     }
 
-    /// The page that `tag` belongs to now.
+    /// The current page of `tag`.
     #[inline(always)]
     pub(super) fn page_of(&self, tag: u64) -> u32 {
         #[allow(clippy::cast_possible_truncation, reason = "the directory is that long")]
@@ -113,12 +111,27 @@ impl Table {
         self.pages.load(Ordering::Acquire)
     }
 
+    /// Passes the keys and states of every page to `visit`, until it fails.
+    pub(super) fn walk<E>(
+        &self,
+        mut visit: impl FnMut(&[(u64, PackedState)]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut entries = Vec::new();
+        let mut number = 0;
+        while number < self.pages.load(Ordering::Acquire) {
+            self.page(number).copy_to(&mut entries);
+            visit(&entries)?;
+            number += 1;
+        }
+        Ok(())
+    }
+
     /// Whether no page can be added.
     pub(super) fn is_at_capacity(&self, budget: &Budget) -> bool {
         self.pages.load(Ordering::Relaxed) == self.pages_max || !budget.has_room_for_pages(PAGE_BYTES)
     }
 
-    /// Makes room in the full page of `tag`: by forgetting what is idle if that is enough, else by splitting it.
+    /// Makes room in the full page of `tag`: drops idle states if that is enough, else splits the page.
     #[cold]
     pub(super) fn make_room(&self, tag: u64, now: Timestamp, budget: &Budget) -> PagePressure {
         let growing = lock(&self.growth_lock);
@@ -127,12 +140,12 @@ impl Table {
             return PagePressure::Normal;
         }
         if page.may_hold_idle(now) {
-            let held = page.take_all();
-            let before = held.len();
-            let live = held.into_iter().filter(|(_, state)| !state.is_idle_at(now));
-            let kept = live.map(|(tag, state)| page.add(tag, state)).count();
-            // A page that is full again at once would be relieved for every new key.
-            if before - kept >= before.div_ceil(8) {
+            let entries = page.take_all();
+            let before = entries.len();
+            let live = entries.into_iter().filter(|(_, state)| !state.is_idle_at(now));
+            let live_count = live.map(|(tag, state)| page.add(tag, state)).count();
+            // Require an eighth to be free. Otherwise this would run again for every new key.
+            if before - live_count >= before.div_ceil(8) {
                 return PagePressure::Normal;
             }
         }
@@ -148,7 +161,7 @@ impl Table {
         if page.is_full() { PagePressure::Exhausted } else { PagePressure::Normal }
     }
 
-    /// Moves the keys whose next address bit is set to a new page. `growing` is held.
+    /// Moves the keys whose next bit is set to a new page. `growth_lock` is held.
     fn split<'a>(&'a self, page: &mut LockedPage<'a>, tag: u64) {
         let new_number = self.pages.load(Ordering::Acquire);
         let mut new_page = self.page(new_number).lock();
@@ -166,7 +179,7 @@ impl Table {
         self.pages.store(new_number + 1, Ordering::Release);
     }
 
-    /// Looks at one more bit of every address. `growing` is held.
+    /// Doubles the directory, to use one more bit of every tag. `growth_lock` is held.
     fn double_directory(&self, budget: &Budget) -> bool {
         let entries = self.directory_entries();
         if 2 * entries > self.directory.len() || !budget.try_take_for_pages(entries * size_of::<u32>()) {
@@ -180,7 +193,7 @@ impl Table {
         true
     }
 
-    /// Entries of the directory in use.
+    /// Directory entries in use.
     fn directory_entries(&self) -> usize {
         address(self.mask.load(Ordering::Acquire)) + 1
     }

@@ -1,4 +1,4 @@
-//! Walks over a store that changes under them, at every point where they let go of it.
+//! Walks over a store that changes whenever the walk holds no lock.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -10,7 +10,7 @@ use super::MemoryStore;
 const NOW: Timestamp = Timestamp::from_nanos(1_000_000_000);
 const MEMORY_MAX: u64 = 64 << 20;
 
-/// A store of one counter.
+/// A store with one counter.
 struct WalkFixture {
     store: MemoryStore,
     counter: Counter,
@@ -27,7 +27,7 @@ impl WalkFixture {
     }
 
     fn charge(&self, key: u64) {
-        let _ = self.store.check_one(&Charge::new(&key.to_le_bytes(), &self.counter, 1), NOW);
+        let _ = self.store.check_charge(&Charge::new(&key.to_le_bytes(), &self.counter, 1), NOW);
     }
 
     fn reset(&self, key: u64) {
@@ -41,55 +41,56 @@ impl WalkFixture {
 #[test]
 fn a_walk_misses_no_key_while_pages_split_and_sees_the_newest_state_last() {
     const KEYS: u64 = 20_000;
-    let subject = WalkFixture::new("{algorithm: fixed_window, limit: 1000000, per: 1h}");
-    (0..KEYS).for_each(|key| subject.charge(key));
-    let mut seen = HashMap::new();
+    let fixture = WalkFixture::new("{algorithm: fixed_window, limit: 1000000, per: 1h}");
+    (0..KEYS).for_each(|key| fixture.charge(key));
+    let mut visited = HashMap::new();
     let (mut entries, mut next_key) = (0, KEYS);
-    let walked: Result<(), Infallible> = subject.store.table.walk(|page| {
+    let walked: Result<(), Infallible> = fixture.store.table.walk(|page| {
         for (tag, state) in page {
-            let before = seen.insert(*tag, *state);
-            assert!(before.is_none_or(|before| before <= *state), "what came later is older");
+            let before = visited.insert(*tag, *state);
+            assert!(before.is_none_or(|before| before <= *state), "the later state is older");
         }
         entries += page.len() as u64;
-        // As many new keys as there are on a page, and another unit for some of the old ones.
+        // As many new keys as a page holds, and another unit for some old keys.
         if next_key + 150 <= 2 * KEYS {
-            (next_key..next_key + 150).for_each(|key| subject.charge(key));
-            (next_key..next_key + 150).for_each(|key| subject.charge(key % KEYS));
+            (next_key..next_key + 150).for_each(|key| fixture.charge(key));
+            (next_key..next_key + 150).for_each(|key| fixture.charge(key % KEYS));
             next_key += 150;
         }
         Ok(())
     });
     walked.unwrap();
-    let split_after_its_copy = entries - seen.len() as u64;
+    let split_after_its_copy = entries - visited.len() as u64;
     assert!(split_after_its_copy > 1_000, "only {split_after_its_copy} keys moved during the walk");
     for key in 0..KEYS {
-        let used = seen.get(&subject.tag(key)).map(|state| state.to_words()[1]);
+        let used = visited.get(&fixture.tag(key)).map(|state| state.to_words()[1]);
         assert!(matches!(used, Some(1 | 2)), "key {key} was seen with {used:?}");
     }
 }
 
 #[test]
-fn a_walk_misses_no_ledger_while_others_are_removed() {
+fn a_walk_misses_no_usage_log_while_others_are_removed() {
     const KEYS: u64 = 200_000;
     // Every third key is removed at some time during the walk, in no particular order.
     let is_removed = |key: u64| key.is_multiple_of(3);
-    let subject = WalkFixture::new("{algorithm: sliding_log, limit: 10, per: 1h}");
-    (0..KEYS).for_each(|key| subject.charge(key));
-    let mut seen: HashMap<u64, u64> = HashMap::new();
+    let fixture = WalkFixture::new("{algorithm: sliding_log, limit: 10, per: 1h}");
+    (0..KEYS).for_each(|key| fixture.charge(key));
+    let mut visited: HashMap<u64, u64> = HashMap::new();
     let mut step = 0;
-    let walked: Result<(), Infallible> = subject.store.ledgers.walk(NOW, |ledger| {
-        *seen.entry(ledger.tag).or_default() += 1;
+    let walked: Result<(), Infallible> = fixture.store.usage_logs.walk(NOW, |log| {
+        *visited.entry(log.tag).or_default() += 1;
         let key = step * 7_919 % KEYS;
         if is_removed(key) {
-            subject.reset(key);
-            // Some come back, and some are new.
-            subject.charge(if key.is_multiple_of(2) { key } else { KEYS + key });
+            fixture.reset(key);
+            // Some keys come back, and some are new.
+            fixture.charge(if key.is_multiple_of(2) { key } else { KEYS + key });
         }
         step += 1;
         Ok(())
     });
     walked.unwrap();
-    let missed = (0..KEYS).filter(|key| !is_removed(*key) && !seen.contains_key(&subject.tag(*key))).count();
-    assert_eq!(missed, 0, "of {} that were there all along", KEYS - KEYS / 3);
-    assert!(seen.values().any(|times| *times > 1), "none was moved under the walk");
+    let missed =
+        (0..KEYS).filter(|key| !is_removed(*key) && !visited.contains_key(&fixture.tag(*key))).count();
+    assert_eq!(missed, 0, "of {} that existed throughout", KEYS - KEYS / 3);
+    assert!(visited.values().any(|times| *times > 1), "no state moved during the walk");
 }

@@ -1,23 +1,23 @@
-//! Putting a pacer together.
+//! Builds a pacer.
 
 use std::time::Duration;
 
 use tidegate_core::{Rate, WINDOW_NS_MAX};
 
-use super::error::{PacerErrorKind, PacerError};
+use super::error::{PacerError, PacerErrorKind};
 use super::schedule::Schedule;
 use super::shape::{COLD_FACTOR_TERM_MAX, ColdFactor, PacerShape};
 use super::{IntoRate, Pacer};
-use crate::part::BuilderValue;
+use crate::limiter::builder::BuilderValue;
 use crate::sync::Mutex;
 use crate::{Clock, SystemClock};
 
-/// How long unused permits are kept, unless it is said.
+/// How long unused permits are stored by default.
 const BURST_DEFAULT: Duration = Duration::from_secs(1);
 /// The longest burst and the longest warm-up: ten years of 365 days.
 const SPAN_NS_MAX: u64 = WINDOW_NS_MAX;
 
-/// Puts a [`Pacer`] together: a rate, and how it treats permits that nobody asked for.
+/// Builds a [`Pacer`]: a rate, and what happens to unused permits.
 ///
 /// ```
 /// use std::time::Duration;
@@ -59,36 +59,36 @@ impl<C> PacerBuilder<C> {
         self
     }
 
-    /// Keeps the permits of the last so many seconds, if nobody asked for them, and hands them out without a wait.
-    /// 1 by default, as in Guava; 0 keeps none.
+    /// Stores the unused permits of the last `seconds`, and hands them out without a wait. The default is 1, as in
+    /// Guava. With 0 none are stored.
     #[must_use]
     pub fn max_burst_seconds(self, seconds: u64) -> Self {
         self.max_burst(Duration::from_secs(seconds))
     }
 
-    /// As [`max_burst_seconds`](Self::max_burst_seconds), to the nanosecond.
+    /// As [`max_burst_seconds`](Self::max_burst_seconds), with nanosecond precision.
     #[must_use]
     pub fn max_burst(mut self, span: Duration) -> Self {
         self.burst = Some(span);
         self
     }
 
-    /// Warms up: after a time without requests, as at the start, permits come slowly, then faster, and at the
-    /// full rate once this much time has passed under load. It takes as long without any to be cold again.
+    /// Warms up: at the start, and after a time without requests, permits come slowly, then faster, and at the full
+    /// rate after this much time under load. The pacer is cold again after the same time without load.
     #[must_use]
     pub fn warm_up(mut self, period: Duration) -> Self {
         self.warm_up = Some(period);
         self
     }
 
-    /// How many times as long a permit takes when the pacer is cold; 3 by default, as in Guava.
+    /// How many times as long a permit takes when the pacer is cold. The default is 3, as in Guava.
     #[must_use]
     pub fn cold_factor(mut self, factor: impl Into<ColdFactor>) -> Self {
         self.cold_factor = Some(factor.into());
         self
     }
 
-    /// Takes the time from another clock, and waits for it.
+    /// Sets the clock, which also provides the sleeps.
     #[must_use]
     pub fn clock<D: Clock>(self, clock: D) -> PacerBuilder<D> {
         PacerBuilder {
@@ -105,20 +105,24 @@ impl<C> PacerBuilder<C> {
             (Some(_), Some(_), _) => Err(PacerError(PacerErrorKind::BurstAndWarmUp)),
             (None, _, Some(_)) => Err(PacerError(PacerErrorKind::ColdFactorAlone)),
             (None, burst, None) => {
-                let burst_ns = nanos(burst.unwrap_or(BURST_DEFAULT)).ok_or(PacerError(PacerErrorKind::BurstTooLong))?;
+                let burst_ns =
+                    nanos(burst.unwrap_or(BURST_DEFAULT)).ok_or(PacerError(PacerErrorKind::BurstTooLong))?;
                 Ok(PacerShape::Bursty { burst_ns })
             }
             (Some(period), None, factor) => {
                 let in_range = nanos(period).filter(|period_ns| *period_ns > 0);
                 let warm_up_ns = in_range.ok_or(PacerError(PacerErrorKind::WarmUpOutOfRange))?;
-                Ok(PacerShape::WarmingUp { warm_up_ns, cold_factor: check_cold_factor(factor.unwrap_or_default())? })
+                Ok(PacerShape::WarmingUp {
+                    warm_up_ns,
+                    cold_factor: check_cold_factor(factor.unwrap_or_default())?,
+                })
             }
         }
     }
 }
 
 impl<C: Clock> PacerBuilder<C> {
-    /// The pacer, if all it was given is in range and goes together.
+    /// Builds the pacer, if all values are in range and can be combined.
     pub fn build(self) -> Result<Pacer<C>, PacerError> {
         let shape = self.shape()?;
         let rate = self.rate.ok_or(PacerError(PacerErrorKind::NoRate))??;

@@ -1,4 +1,4 @@
-//! Why there is no pacer, and what would make one.
+//! Why a pacer could not be built.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use tidegate_core::LimitError;
 
 use super::shape::{COLD_FACTOR_TERM_MAX, ColdFactor};
 
-/// Why there is no pacer, or no other rate for it. Says what is wrong and gives a hint at what would be right.
+/// Why a pacer could not be built, or its rate not changed. Includes a hint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PacerError(pub(super) PacerErrorKind);
 
@@ -35,7 +35,7 @@ impl fmt::Display for PacerError {
             }
             PacerErrorKind::WarmUpOutOfRange => f.write_str(
                 "a warm-up takes 1 ns to 10 years (hint: for a pacer that is never cold, leave the warm-up out; \
-                 with `.max_burst_seconds(0)` it keeps nothing either)",
+                 `.max_burst_seconds(0)` stores no permits either)",
             ),
             PacerErrorKind::ColdFactorOutOfRange(ColdFactor { numerator, denominator }) => write!(
                 f,
@@ -43,11 +43,11 @@ impl fmt::Display for PacerError {
                  and denominator are 1 to {COLD_FACTOR_TERM_MAX})"
             ),
             PacerErrorKind::BurstAndWarmUp => f.write_str(
-                "a pacer that warms up has no burst: what it keeps is slower to get (hint: leave out either \
+                "a pacer that warms up has no burst: its stored permits come more slowly (hint: leave out either \
                  the warm-up or the burst)",
             ),
             PacerErrorKind::ColdFactorAlone => {
-                f.write_str("a cold factor means nothing without a warm-up (hint: add `.warm_up(...)`)")
+                f.write_str("a cold factor has no effect without a warm-up (hint: add `.warm_up(...)`)")
             }
         }
     }

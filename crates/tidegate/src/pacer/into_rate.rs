@@ -1,12 +1,12 @@
-//! Rates, or what can be read as one.
+//! Types that convert to a rate.
 
 use tidegate_core::Rate;
 
-use super::error::{PacerErrorKind, PacerError};
+use super::error::{PacerError, PacerErrorKind};
 
 /// A rate, or the text of one.
 pub trait IntoRate {
-    /// The rate, if the text is one and it is not zero.
+    /// Converts to a rate. Fails if the text is not a rate, or the rate is zero.
     fn into_rate(self) -> Result<Rate, PacerError>;
 }
 
@@ -18,8 +18,8 @@ impl IntoRate for Rate {
 
 impl IntoRate for &str {
     fn into_rate(self) -> Result<Rate, PacerError> {
-        let wrong = |error| PacerError(PacerErrorKind::Rate { text: self.to_owned(), error });
-        self.parse::<Rate>().map_err(wrong)?.into_rate()
+        let to_error = |error| PacerError(PacerErrorKind::Rate { text: self.to_owned(), error });
+        self.parse::<Rate>().map_err(to_error)?.into_rate()
     }
 }
 

@@ -1,27 +1,20 @@
-//! Permits handed out smoothly, in one process: Guava's `RateLimiter`.
+//! Permits at a steady rate, in one process, like Guava's `RateLimiter`.
 //!
 //! ```text
 //! Pacer::acquire(permits)
 //!   Clock     -> now                                        clock/
-//!   Schedule  -> how long this caller waits, and what it    schedule.rs: who goes when
-//!                costs the next                             shape.rs: what unused permits are worth
+//!   Schedule  -> how long this caller waits, and what it    schedule.rs: when each caller may proceed
+//!                costs the next                             shape.rs: what stored permits cost
 //!   Timer     -> the wait, of a task or of a thread         clock/, blocking.rs
 //! ```
 
 mod builder;
 mod error;
-mod held;
 mod into_rate;
-mod paced;
+mod permits;
 mod ratio;
 mod schedule;
 mod shape;
-
-pub use builder::PacerBuilder;
-pub use error::PacerError;
-pub use into_rate::IntoRate;
-pub use paced::Permits;
-pub use shape::{COLD_FACTOR_TERM_MAX, ColdFactor};
 
 use std::time::Duration;
 
@@ -30,13 +23,19 @@ use tidegate_core::Rate;
 use crate::blocking::block_on;
 use crate::sync::{Mutex, lock};
 use crate::{Refused, SystemClock, Timer};
-use held::ReservationGuard;
+use permits::ReservationGuard;
 use schedule::Schedule;
 
-/// Hands out permits at a steady rate; callers wait for theirs.
+pub use builder::PacerBuilder;
+pub use error::PacerError;
+pub use into_rate::IntoRate;
+pub use permits::Permits;
+pub use shape::{COLD_FACTOR_TERM_MAX, ColdFactor};
+
+/// Hands out permits at a steady rate, and callers wait for theirs.
 ///
-/// A limiter says yes or no; a pacer says when. It is for whoever has work to do and should not do it too fast: send
-/// at most 100 mails a minute, read at most 50 MB a second (a byte is a permit).
+/// A limiter admits or denies. A pacer says when. It is for programs that should not do their work too fast: send at
+/// most 100 mails a minute, or read at most 50 MB a second (one permit per byte).
 ///
 /// ```
 /// use std::time::Duration;
@@ -49,37 +48,37 @@ use schedule::Schedule;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// # Who pays
+/// # The next caller pays
 ///
-/// How many permits a call asks for has no effect on how long it waits, only on how long the *next* one does. So a
-/// large request goes at once if the pacer is idle, and what it took is waited for afterwards. Calls are served in
-/// the order in which they came.
+/// The number of permits of a call has no effect on its own wait, only on the wait of the *next* call. So a large
+/// request proceeds immediately if the pacer is idle, and the next call waits for it. Calls are served in the order in
+/// which they came.
 ///
-/// # What becomes of unused permits
+/// # Unused permits
 ///
-/// By default the permits of the last second are kept and then come without a wait;
-/// [`max_burst_seconds`](PacerBuilder::max_burst_seconds) says of how many. For what is *slower* after a pause,
-/// because caches are cold and connections closed, there is [`warm_up`](PacerBuilder::warm_up): then an idle pacer
-/// hands out its first permits a [`cold_factor`](PacerBuilder::cold_factor) more slowly and gets to its rate within
-/// the warm-up period.
+/// By default the unused permits of the last second are stored, and later come without a wait.
+/// [`max_burst_seconds`](PacerBuilder::max_burst_seconds) sets how many seconds. For work that is *slower* after a
+/// pause, because caches are cold and connections are closed, use [`warm_up`](PacerBuilder::warm_up): then an idle
+/// pacer hands out its first permits more slowly, by the [`cold_factor`](PacerBuilder::cold_factor), and reaches its
+/// rate within the warm-up period.
 ///
-/// # Exactly
+/// # Precision
 ///
-/// Waits are those of Guava's `RateLimiter` for the same calls at the same times, computed in integers: Guava drops
-/// the fraction of a microsecond of each cost, so that 3 a second are a little more in the long run; here they are
-/// 3. Every wait is rounded up to a whole nanosecond.
+/// Waits are those of Guava's `RateLimiter` for the same calls at the same times, computed in integers. Guava drops the
+/// fraction of a microsecond of each cost, so 3 a second become a little more in the long run. Here they are exactly 3.
+/// Every wait is rounded up to a whole nanosecond.
 ///
 /// # Waiting
 ///
 /// | | waits | may be refused |
 /// |---|---|---|
 /// | [`try_acquire`](Self::try_acquire) | never | yes |
-/// | [`acquire`](Self::acquire) | as long as it takes | not today |
-/// | [`acquire_within`](Self::acquire_within) | for a maximum time | yes, at once |
+/// | [`acquire`](Self::acquire) | as long as necessary | currently not |
+/// | [`acquire_within`](Self::acquire_within) | for a maximum time | yes, immediately |
 ///
-/// Those that wait are for tasks of any runtime; [`acquire_blocking`](Self::acquire_blocking) and
-/// [`acquire_within_blocking`](Self::acquire_within_blocking) are for threads. Tasks and threads can share a pacer. Time is
-/// a [`Timer`]'s; on a [`ManualClock`](crate::ManualClock) a test moves it:
+/// Methods that wait are for tasks of any runtime. [`acquire_blocking`](Self::acquire_blocking) and
+/// [`acquire_within_blocking`](Self::acquire_within_blocking) are for threads. Tasks and threads can share a pacer.
+/// Time comes from a [`Timer`]. With a [`ManualClock`](crate::ManualClock) a test controls it:
 ///
 /// ```
 /// use std::time::Duration;
@@ -103,26 +102,26 @@ pub struct Pacer<C = SystemClock> {
 }
 
 impl Pacer {
-    /// A pacer at this rate that keeps the permits of the last second, as Guava's `RateLimiter.create` makes.
+    /// A pacer with this rate that stores the unused permits of the last second, like Guava's `RateLimiter.create`.
     pub fn new(rate: impl IntoRate) -> Result<Self, PacerError> {
         Self::builder().rate(rate).build()
     }
 
-    /// Starts to put a pacer together.
+    /// Starts to build a pacer.
     pub fn builder() -> PacerBuilder {
         PacerBuilder::new()
     }
 }
 
 impl<C: Timer> Pacer<C> {
-    /// Waits for its turn, takes the permits and says how long it waited. No permits are refused.
+    /// Waits for its turn, and takes the permits. Currently it is never refused.
     ///
-    /// The permits are taken when the future is first polled; that is also when the wait is decided. A future that
-    /// is dropped while it waits gives its permits back if nobody took any after it, exactly as if it had never
-    /// been; else others wait for what came after it already, and they are spent.
+    /// The permits are taken, and the wait is determined, when the future is first polled. If the future is dropped
+    /// while it waits and no later call took permits, its permits are returned, exactly as if it had never been made.
+    /// Otherwise the permits are spent, because later callers already wait for the time after them.
     ///
-    /// Zero permits wait for nothing and take nothing. There is no limit to how many can be asked for; those who
-    /// come after more than two million years' worth wait no longer than that.
+    /// Zero permits wait for nothing and take nothing. The number of permits is not limited. Callers after more than
+    /// two million years' worth of permits wait no longer than that.
     pub async fn acquire(&self, permits: u64) -> Result<Permits, Refused> {
         if permits == 0 {
             return Ok(Permits::IMMEDIATE);
@@ -130,7 +129,7 @@ impl<C: Timer> Pacer<C> {
         Ok(self.reserve(permits).wait().await)
     }
 
-    /// As [`acquire`](Self::acquire), if that waits no longer than `max_wait`. Otherwise it is refused at once, and takes
+    /// As [`acquire`](Self::acquire), if the wait is at most `max_wait`. Otherwise it is refused immediately, and takes
     /// nothing.
     pub async fn acquire_within(&self, permits: u64, max_wait: Duration) -> Result<Permits, Refused> {
         if permits == 0 {
@@ -139,17 +138,17 @@ impl<C: Timer> Pacer<C> {
         Ok(self.reserve_within(permits, max_wait)?.wait().await)
     }
 
-    /// As [`acquire`](Self::acquire), with the thread at hand.
+    /// As [`acquire`](Self::acquire), blocking the current thread.
     pub fn acquire_blocking(&self, permits: u64) -> Result<Permits, Refused> {
         block_on(self.acquire(permits))
     }
 
-    /// As [`acquire_within`](Self::acquire_within), with the thread at hand.
+    /// As [`acquire_within`](Self::acquire_within), blocking the current thread.
     pub fn acquire_within_blocking(&self, permits: u64, max_wait: Duration) -> Result<Permits, Refused> {
         block_on(self.acquire_within(permits, max_wait))
     }
 
-    /// Takes the permits if they are there. Otherwise it is refused, and takes nothing. Never waits.
+    /// Takes the permits if they are available now. Otherwise it is refused, and takes nothing. Never waits.
     pub fn try_acquire(&self, permits: u64) -> Result<Permits, Refused> {
         if permits == 0 {
             return Ok(Permits::IMMEDIATE);
@@ -160,21 +159,21 @@ impl<C: Timer> Pacer<C> {
 
     /// Changes the rate from now on.
     ///
-    /// Nobody who waits already waits longer or shorter for it, nor does the next caller: what it waits for was
-    /// handed out at the old rate. What was kept stays the same share of the most that can be: with a pacer that
-    /// keeps 10 seconds, 4 seconds' worth stay 4 seconds' worth.
+    /// Callers that already wait are not affected, nor is the next caller: it waits for permits that were handed out at
+    /// the old rate. The stored permits keep their share of the maximum: if the pacer stores up to 10 seconds, then 4
+    /// seconds' worth stay 4 seconds' worth.
     pub fn set_rate(&self, rate: impl IntoRate) -> Result<(), PacerError> {
         let rate = rate.into_rate()?;
         lock(&self.schedule).set_rate(rate);
         Ok(())
     }
 
-    /// The rate in force.
+    /// The current rate.
     pub fn rate(&self) -> Rate {
         lock(&self.schedule).rate()
     }
 
-    // The clock is read under the lock, so that who comes first is served first.
+    // The clock is read under the lock, so that callers are served in order.
 
     fn reserve(&self, permits: u64) -> ReservationGuard<'_, C> {
         let mut schedule = lock(&self.schedule);

@@ -1,18 +1,18 @@
-//! Products that do not fit 128 bits, divided at once.
+//! Division of a product that may exceed 128 bits.
 
-/// A product over a divisor.
+/// A product divided by a divisor.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ratio {
     pub factors: [u128; 2],
     pub divisor: u128,
 }
 
-/// The largest divisor: thrice it still fits 128 bits.
+/// The largest divisor. Three times this still fits 128 bits.
 const DIVISOR_MAX: u128 = 1 << 126;
 
 impl Ratio {
-    /// The quotient, rounded up once. The caller sees to it that it fits 128 bits and that the divisor is in
-    /// `1..=DIVISOR_MAX`; if not, the answer saturates.
+    /// The quotient, rounded up once. The caller ensures that it fits 128 bits and that the divisor is in
+    /// `1..=DIVISOR_MAX`. Otherwise the result saturates.
     pub(super) fn ceil(self) -> u128 {
         let Self { factors: [one, other], divisor } = self;
         debug_assert!((1..=DIVISOR_MAX).contains(&divisor));
@@ -22,8 +22,8 @@ impl Ratio {
         }
     }
 
-    /// School multiplication in base two, by the bits of one factor from the highest down. Quotient and remainder
-    /// are kept apart, so nothing grows beyond them.
+    /// Long multiplication in base two, from the highest bit of one factor down. Quotient and remainder are kept
+    /// separately, so no intermediate value is larger.
     fn ceil_by_bits(self) -> u128 {
         let Self { factors: [one, other], divisor } = self;
         let (Some(whole), Some(part)) = (other.checked_div(divisor), other.checked_rem(divisor)) else {
@@ -37,7 +37,7 @@ impl Ratio {
                 quotient = quotient.saturating_add(whole);
                 rest = rest.saturating_add(part);
             }
-            // Below three divisors by now.
+            // At most three divisors at this point.
             while rest >= divisor {
                 quotient = quotient.saturating_add(1);
                 rest -= divisor;

@@ -1,26 +1,27 @@
-//! What becomes of permits nobody asked for: how many are kept, and what it costs to use them.
+//! What happens to unused permits: how many are stored, and what it costs to use them.
 //!
-//! Kept permits are measured in time: the time it would take to hand them out at the pacer's rate. Seen so, neither
-//! form depends on the rate. The bursty one keeps what it has not handed out in the last so many seconds, and hands
-//! it out for nothing. The warming-up one, with warm-up period P and cold factor c, is this picture:
+//! Stored permits are measured in time: the time that it would take to hand them out at the pacer's rate. In this unit
+//! neither shape depends on the rate. The bursty shape stores what was not handed out in the last seconds, and hands it
+//! out for free. The warming-up shape, with warm-up period P and cold factor c, is this:
 //!
 //! ```text
 //!   how long a
 //!   permit takes
-//!        c |                        /      The cost of kept permits is the area above them: go left from what is
-//!          |                     /  |      kept by what is taken.
+//!        c |                        /      The cost of stored permits is the area above them: go left from the
+//!          |                     /  |      stored amount by the amount taken.
 //!          |                  /     |
-//!          |               /  area  |      From the right edge to the threshold it is P, the warm-up period;
-//!        1 |------------/   is P    |      from there on a permit takes what it always does, for P/2 more.
+//!          |               /  area  |      From the right edge to the threshold the area is P, the warm-up period.
+//!        1 |------------/   is P    |      Left of it a permit takes its normal time, for P/2 more.
 //!          | area is    |           |
-//!          | P/2        |           |      Idle, it takes P to go from empty to the right edge.
+//!          | P/2        |           |      An idle pacer takes P to go from empty to the right edge.
 //!        0 +------------+-----------+-->
-//!          0       threshold       max     kept, in time at the stable rate
+//!          0       threshold       max     stored, in time at the stable rate
 //!                     P/2     P/2 + 2P/(1+c)
 //! ```
 //!
-//! With c = a/b, the threshold, the range above it and the sum of both are multiples of P/(2(a+b)). A tick is
-//! 1/(2(a+b)) of 1/L nanoseconds, so all three are whole ticks at any rate of L per W, and so is every permit.
+//! With c = a/b, the threshold, the range above it and their sum are multiples of P/(2(a+b)). A tick is 1/L ns, and for
+//! the warming-up shape 1/(2(a+b)) of that. So all three are whole ticks at any rate of L per W, and so is every
+//! permit.
 
 use tidegate_core::Rate;
 
@@ -37,7 +38,7 @@ use super::ratio::Ratio;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ColdFactor {
-    /// The larger one: a cold pacer is not faster than a warm one.
+    /// At least the denominator: a cold pacer is not faster than a warm one.
     pub numerator: u32,
     /// At least one.
     pub denominator: u32,
@@ -58,16 +59,16 @@ impl Default for ColdFactor {
 /// The largest numerator and denominator of a [`ColdFactor`].
 pub const COLD_FACTOR_TERM_MAX: u32 = 1_000;
 
-/// A form of pacer with its parameters, all of them in range.
+/// The shape of a pacer with its parameters, all of them in range.
 ///
-/// Ranges are what keeps the arithmetic within 128 bits: L < 2^40; a span S of nanoseconds (W, P or a burst) is
-/// below 2^59, and a and b are at most 1,000. So L * S < 2^99, a tick is at least 2^-52 ns, and the largest
-/// products are 8 * b * b * L * P < 2^122 and 2 * (a+b) * (a+5b) * L * P < 2^124.
+/// The ranges keep the arithmetic within 128 bits: L < 2^40, a span S of nanoseconds (W, P or a burst) is below 2^59,
+/// and a and b are at most 1,000. So L * S < 2^99, a tick is at least 2^-52 ns, and the largest products are
+/// 8 * b * b * L * P < 2^122 and 2 * (a+b) * (a+5b) * L * P < 2^124.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum PacerShape {
-    /// Keeps permits for so long and hands them out at once.
+    /// Stores permits for this long, and hands them out for free.
     Bursty { burst_ns: u64 },
-    /// Keeps permits, and the more it keeps the longer each takes.
+    /// Stores permits. The more it stores, the longer each takes.
     WarmingUp { warm_up_ns: u64, cold_factor: ColdFactor },
 }
 
@@ -76,30 +77,30 @@ pub(super) enum PacerShape {
 pub(super) struct TickScale {
     pub ticks_per_ns: u128,
     pub ticks_per_permit: u128,
-    /// The most that is kept.
+    /// The most that can be stored.
     pub stored_max: u128,
-    /// How long it takes to keep that, and what comes of each part of that time: `gain / gain_of`.
+    /// How long it takes to fill the store, and how much of that time is stored: `gain_numerator / gain_denominator`.
     fill_ticks: u128,
     gain_numerator: u128,
     gain_denominator: u128,
-    /// Beyond it, permits are cold.
+    /// Permits above it are cold.
     threshold: u128,
     stored_cost: StoredCost,
 }
 
-/// Kept permits that are handed out.
+/// Stored permits that are handed out.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StoredPermits {
     pub taken: u128,
     pub stored: u128,
 }
 
-/// What kept permits cost.
+/// What stored permits cost.
 #[derive(Clone, Copy, Debug)]
 enum StoredCost {
     Free,
-    /// What new ones cost, and on top of it `excess / divisor` times the difference of the squares of how far beyond
-    /// the threshold it was before and after: (c-1)/(2Y), where Y is the range beyond the threshold.
+    /// The cost of new permits, plus `excess / divisor` times the difference between the squares of the stored amounts
+    /// above the threshold, before and after. The factor is (c-1)/(2Y), where Y is the range above the threshold.
     WarmUp {
         excess: u128,
         divisor: u128,
@@ -107,7 +108,7 @@ enum StoredCost {
 }
 
 impl PacerShape {
-    /// What is kept at the start: a pacer that warms up starts cold, a bursty one with nothing.
+    /// What is stored at the start: a pacer that warms up starts cold, a bursty one starts empty.
     pub(super) fn stored_at_start(&self, scale: &TickScale) -> u128 {
         match self {
             Self::Bursty { .. } => 0,
@@ -155,17 +156,21 @@ impl PacerShape {
 }
 
 impl TickScale {
-    /// What so many idle ticks add to what is kept. Rounded down, by less than a tick.
+    /// What idle ticks add to the stored permits. Rounded down, by less than a tick.
     pub(super) fn stored_during(&self, idle: u128) -> u128 {
-        if idle < self.fill_ticks { idle * self.gain_numerator / self.gain_denominator } else { self.stored_max }
+        if idle < self.fill_ticks {
+            idle * self.gain_numerator / self.gain_denominator
+        } else {
+            self.stored_max
+        }
     }
 
-    /// How long it takes to hand out kept permits: the area of the picture, rounded up once, by less than a tick.
-    pub(super) fn cost(&self, StoredPermits { taken, stored: kept }: StoredPermits) -> u128 {
+    /// How long it takes to hand out stored permits: the area in the picture, rounded up once, by less than a tick.
+    pub(super) fn cost(&self, StoredPermits { taken, stored }: StoredPermits) -> u128 {
         let StoredCost::WarmUp { excess, divisor } = self.stored_cost else { return 0 };
-        let beyond = kept.saturating_sub(self.threshold);
-        let beyond_after = (kept - taken).saturating_sub(self.threshold);
-        // The part above 1 is a trapezoid, as wide as the cold permits taken.
+        let beyond = stored.saturating_sub(self.threshold);
+        let beyond_after = (stored - taken).saturating_sub(self.threshold);
+        // The part above 1 is a trapezoid, as wide as the number of cold permits taken.
         let width = beyond - beyond_after;
         taken + Ratio { factors: [width, excess * (beyond + beyond_after)], divisor }.ceil()
     }

@@ -1,4 +1,5 @@
-//! Limiters that share their counters: a request may wait at one of them for units that another gives back.
+//! Queue groups: limiters that share their counters. A request may wait at one limiter for units that come back through
+//! another.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -9,13 +10,14 @@ use tidegate_core::Timestamp;
 use super::WaitQueues;
 use crate::sync::{Mutex, MutexGuard, lock};
 
-/// The wait queues of all limiters of one rule over one store: those that were built separately, and those that were changed.
+/// The wait queues of all limiters of one rule over one store, whether they were built separately or one replaced
+/// another.
 #[derive(Clone, Default)]
 pub(crate) struct QueueGroup {
     members: Arc<Mutex<Vec<Weak<WaitQueues>>>>,
 }
 
-/// The queue groups of a store's limiters, by rule.
+/// The queue groups of a store, by rule.
 #[derive(Default)]
 pub(crate) struct QueueGroups {
     by_rule: Mutex<GroupsByRule>,
@@ -24,7 +26,7 @@ pub(crate) struct QueueGroups {
 #[derive(Default)]
 struct GroupsByRule {
     groups: HashMap<Box<str>, QueueGroup>,
-    /// With this many rules, those that have no limiter any more are forgotten.
+    /// At this many rules, groups without a limiter are removed.
     sweep_at: usize,
 }
 
@@ -49,8 +51,9 @@ impl QueueGroups {
 impl QueueGroup {
     /// Wakes the heads of the queues of `key`: units may have come back.
     pub(crate) fn wake(&self, key: &[u8], now: Timestamp) {
-        // Copied, because a request that is woken may run at once and join the group.
-        let all: SmallVec<[Arc<WaitQueues>; 2]> = lock(&self.members).iter().filter_map(Weak::upgrade).collect();
+        // Collect first: a woken request may run immediately and join the group.
+        let all: SmallVec<[Arc<WaitQueues>; 2]> =
+            lock(&self.members).iter().filter_map(Weak::upgrade).collect();
         all.iter().for_each(|queues| queues.wake(key, now));
     }
 
@@ -58,7 +61,7 @@ impl QueueGroup {
         !self.lock_live().is_empty()
     }
 
-    /// The queues that are still used.
+    /// The queues that are still in use.
     fn lock_live(&self) -> MutexGuard<'_, Vec<Weak<WaitQueues>>> {
         let mut all = lock(&self.members);
         all.retain(|queues| queues.strong_count() > 0);

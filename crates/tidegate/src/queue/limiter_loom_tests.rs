@@ -1,5 +1,5 @@
-//! Waiting under a model checker: whatever the threads do in between, nobody who can be admitted sleeps on. A wake-up
-//! that is lost is a deadlock here, which fails the test.
+//! A limiter with waiting requests under loom: in every interleaving, a request that can be admitted wakes. A lost wake
+//! is a deadlock, which fails the test.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test --profile loom -p tidegate --features rules --lib --target-dir target/loom -- loom_tests`
 
@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use loom::thread;
 
-use crate::sync::model;
+use crate::sync::check_interleavings;
 use crate::{Clock as _, Limiter, ManualClock, MemoryStore};
 
-/// Two units, both taken: they are back after a second.
-const TWO_TAKEN: &str = "{algorithm: fixed_window, limit: 2, per: 1s}";
+/// Two units. The tests take both, and they are free again after a second.
+const TWO_PER_SECOND: &str = "{algorithm: fixed_window, limit: 2, per: 1s}";
 
 fn limiter(limit: &str, clock: &ManualClock) -> Arc<Limiter<ManualClock>> {
     let builder = Limiter::builder().limit(limit).store(Arc::new(MemoryStore::tiny())).clock(clock.clone());
@@ -24,9 +24,9 @@ fn limiter(limit: &str, clock: &ManualClock) -> Arc<Limiter<ManualClock>> {
 
 #[test]
 fn no_wake_up_is_lost_while_the_clock_moves() {
-    model(3, || {
+    check_interleavings(3, || {
         let clock = ManualClock::default();
-        let limiter = limiter(TWO_TAKEN, &clock);
+        let limiter = limiter(TWO_PER_SECOND, &clock);
         assert!(limiter.check("key", 2).is_allowed());
         let waits = || {
             let limiter = limiter.clone();
@@ -41,7 +41,7 @@ fn no_wake_up_is_lost_while_the_clock_moves() {
 
 #[test]
 fn a_release_while_a_request_enters_the_queue_wakes_it() {
-    model(3, || {
+    check_interleavings(3, || {
         let limiter = limiter("{algorithm: concurrency, limit: 1, ttl: 1h}", &ManualClock::default());
         let (_, lease) = limiter.lease("key", 1, None);
         let waiter = thread::spawn({
@@ -53,11 +53,11 @@ fn a_release_while_a_request_enters_the_queue_wakes_it() {
     });
 }
 
-/// Unlike a lease, refunded units are read without a lock, so only the queue's count of wakes keeps the two from missing each other.
+/// Refunded units, unlike a lease, are read without a lock, so only the queue's count of wakes prevents a lost wake.
 #[test]
 fn a_refund_while_a_request_enters_the_queue_wakes_it() {
-    model(3, || {
-        let limiter = limiter(TWO_TAKEN, &ManualClock::default());
+    check_interleavings(3, || {
+        let limiter = limiter(TWO_PER_SECOND, &ManualClock::default());
         assert!(limiter.check("key", 2).is_allowed());
         let refund = thread::spawn({
             let limiter = limiter.clone();
@@ -70,9 +70,9 @@ fn a_refund_while_a_request_enters_the_queue_wakes_it() {
 
 #[test]
 fn a_dropped_head_of_a_limiter_wakes_the_next_waiter() {
-    model(3, || {
+    check_interleavings(3, || {
         let clock = ManualClock::default();
-        let limiter = limiter(TWO_TAKEN, &clock);
+        let limiter = limiter(TWO_PER_SECOND, &clock);
         assert!(limiter.check("key", 2).is_allowed());
         let waiter = {
             let mut front = pin!(limiter.acquire("key", 1));

@@ -1,4 +1,4 @@
-//! The sleep of the one in front of a line.
+//! The sleep of the head of a queue.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -7,18 +7,18 @@ use tidegate_core::Timestamp;
 
 use crate::Timer;
 
-/// A sleep until an instant, which may be put off or brought forward.
+/// A sleep that can be reset to an earlier or a later instant.
 pub(crate) struct ResettableSleep<S> {
     sleep: Option<(Timestamp, S)>,
 }
 
 impl<S> ResettableSleep<S> {
-    /// Not asleep.
+    /// Not sleeping.
     pub(crate) fn idle() -> Self {
         Self { sleep: None }
     }
 
-    /// Sleeps until `at`, whatever it slept for before.
+    /// Sleeps until `at`. Replaces an earlier sleep until another instant.
     pub(crate) fn poll_until<C>(&mut self, at: Timestamp, clock: &C, context: &mut Context<'_>) -> Poll<()>
     where
         C: Timer<Sleep = S>,
@@ -29,10 +29,10 @@ impl<S> ResettableSleep<S> {
             _ => self.sleep.insert((at, clock.sleep_until(at))),
         };
         ready!(Pin::new(sleep).poll(context));
-        // It is not asked again once it was ready.
+        // A finished sleep must not be polled again.
         self.sleep = None;
         if clock.now() < at {
-            // A timer that is early by another clock than its own: others go first.
+            // The timer fired early by this clock: yield, and sleep again at the next poll.
             context.waker().wake_by_ref();
             return Poll::Pending;
         }

@@ -1,4 +1,4 @@
-//! A wait queue: the requests that wait for one key, in the order they came.
+//! A wait queue: the requests that wait for one key, in the order of their tickets.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::task::Waker;
@@ -7,69 +7,71 @@ use tidegate_core::{Nanos, Timestamp};
 
 use super::Refusal;
 use super::forecast::Tail;
-use super::pace_forecast::RateForecast;
+use super::rate_forecast::RateForecast;
 
-/// A position among all requests that wait: lower ones came earlier.
+/// A position among all waiting requests. Lower tickets came earlier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Ticket(u64);
 
-/// How a request leaves its queue of its own accord.
+/// How a request leaves its queue, unless it is refused.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// It was admitted.
     Admitted,
-    /// It was dropped or went to another queue, at this instant.
+    /// It was dropped, or moved to another queue, at this instant.
     Dropped(Timestamp),
 }
 
-/// Wakers that a queue is done with.
+/// Wakers that were taken out of a queue, to wake or to drop once nothing is locked.
 pub(super) struct Wakers {
     pub woken: Vec<Waker>,
     _unused: Vec<Waker>,
 }
 
-/// A request that waits.
+/// A waiting request.
 pub(crate) struct Waiter {
     /// Its ticket, if it waited in another queue before.
     pub ticket: Option<Ticket>,
     pub cost: u64,
     pub arrived_at: Timestamp,
-    /// When it gives up.
+    /// When it stops waiting.
     pub deadline: Option<Timestamp>,
-    /// When it leaves, by the last forecast. It may be sooner since.
+    /// When it leaves, by the last forecast. Since then it may have become earlier.
     pub forecast_leaves_at: Option<Timestamp>,
-    /// When it leaves, if it was admitted already and only its delay keeps it here.
+    /// When it leaves, if it is already admitted and waits only for its delay.
     pub leaves_at: Option<Timestamp>,
     pub waker: Waker,
 }
 
-/// A wait queue. Its head asks the store; the others sleep.
+/// A wait queue. Its head asks the store, and the other waiters sleep.
 #[derive(Default)]
 pub(super) struct WaitQueue {
     pub waiters: BTreeMap<Ticket, Waiter>,
     pub deadlines: BTreeSet<(Timestamp, Ticket)>,
-    /// Requests that were refused and have not been polled since.
+    /// Refused requests that have not been polled since.
     pub refused: BTreeMap<Ticket, Refusal>,
     /// How often units may have come back.
     pub wakes: u64,
-    /// How many requests ask the store without being in the queue, and compare `wakes` before they enter it.
+    /// How many requests ask the store without being in the queue. They compare `wakes` when they enter it.
     pub observers: usize,
-    /// When the last request left, or leaves if its delay keeps it: no request behind it is decided as of an earlier instant.
+    /// When the last request left, or will leave after its delay. No request behind it is decided as of an earlier
+    /// instant.
     pub last_left_at: Timestamp,
-    /// Requests up to this one may ask without being the head: there was room for all of them when one was admitted, and none of
-    /// them had to wait since.
+    /// Waiters up to this ticket may ask without being the head: when a request was admitted, units for all of them
+    /// remained, and none of them had to wait since.
     pub may_ask_up_to: Option<Ticket>,
-    /// Whether the head asks a store whose outcomes are forecast. Its units may be counted already, or not.
+    /// Whether the head is asking a store that has forecasts. Its units may or may not be counted already.
     pub is_asking: bool,
-    /// Whether a request entered meanwhile, for which no forecast was made.
+    /// Whether a request entered without a forecast.
     pub has_unforecast_waiter: bool,
-    /// The states of the counters when all in the queue have left, for counters in memory.
+    /// The states after all waiters have left, for counters in memory.
     pub tail: Option<Tail>,
-    /// When all in the queue leave at the earliest, for counters elsewhere.
+    /// The earliest time at which all waiters have left, for counters in a shared store.
     pub rate_forecast: Option<RateForecast>,
     /// Wakers to wake once the lock is released.
     woken: Vec<Waker>,
-    /// Wakers that are of no use any more. They may own a task that is in this queue, so they are dropped once the lock is released.
+    /// Wakers that are not needed any more. They may own a task that is in this queue, so they are dropped once the
+    /// lock is released.
     unused: Vec<Waker>,
 }
 
@@ -90,7 +92,7 @@ impl WaitQueue {
         self.waiters.len()
     }
 
-    /// Whether the queue can be forgotten.
+    /// Whether the queue can be removed.
     pub fn is_unused(&self) -> bool {
         self.waiters.is_empty() && self.refused.is_empty() && self.observers == 0
     }
@@ -99,12 +101,12 @@ impl WaitQueue {
         self.waiters.first_key_value().map(|(ticket, _)| *ticket)
     }
 
-    /// Whether the head was admitted already, and only its delay keeps it.
+    /// Whether the head is already admitted and waits only for its delay.
     pub fn head_is_admitted(&self) -> bool {
         self.waiters.first_key_value().is_some_and(|(_, head)| head.leaves_at.is_some())
     }
 
-    /// Wakers to wake, and wakers to drop, when nothing is locked.
+    /// Takes the wakers, to wake or drop them when nothing is locked.
     pub fn take_wakers(&mut self) -> Wakers {
         Wakers { woken: std::mem::take(&mut self.woken), _unused: std::mem::take(&mut self.unused) }
     }
@@ -114,12 +116,13 @@ impl WaitQueue {
         self.waiters.insert(ticket, waiter);
     }
 
-    /// Whether a request with this ticket comes before any that is here. A newcomer does not.
-    pub fn is_before_others(&self, ticket: Option<Ticket>) -> bool {
+    /// Whether a request with this ticket comes before a waiter of this queue. A new request has no ticket and does
+    /// not.
+    pub fn has_waiters_behind(&self, ticket: Option<Ticket>) -> bool {
         ticket.is_some_and(|ticket| self.waiters.last_key_value().is_some_and(|(last, _)| *last > ticket))
     }
 
-    /// A request entered. If it is the next to give up, the head has to know, because the head may sleep for longer.
+    /// Wakes the head if the request that entered has the earliest deadline, because the head may sleep for longer.
     pub fn wake_head_for_deadline(&mut self, ticket: Ticket) {
         let is_next = self.deadlines.first().is_some_and(|(_, first)| *first == ticket);
         if is_next && !self.head_is_admitted() && self.head() != Some(ticket) {
@@ -127,7 +130,7 @@ impl WaitQueue {
         }
     }
 
-    /// A request is woken by `waker` from now on.
+    /// Sets the waker of a request.
     pub fn set_waker(&mut self, ticket: Ticket, waker: &Waker) {
         if let Some(waiter) = self.waiters.get_mut(&ticket)
             && !waiter.waker.will_wake(waker)
@@ -136,21 +139,21 @@ impl WaitQueue {
         }
     }
 
-    /// A request was admitted, and its delay keeps it here until it leaves.
-    pub fn set_admitted(&mut self, ticket: Ticket, leaves: Timestamp) {
+    /// The request was admitted, and waits here until its delay is over.
+    pub fn set_admitted(&mut self, ticket: Ticket, leaves_at: Timestamp) {
         let is_head = self.head() == Some(ticket);
         self.is_asking &= !is_head;
-        self.last_left_at = if is_head { leaves } else { self.last_left_at.max(leaves) };
+        self.last_left_at = if is_head { leaves_at } else { self.last_left_at.max(leaves_at) };
         if let Some(waiter) = self.waiters.get_mut(&ticket) {
-            waiter.leaves_at = Some(leaves);
-            // It has what it waited for, so it does not give up any more.
+            waiter.leaves_at = Some(leaves_at);
+            // It has its units, so its deadline does not matter any more.
             if let Some(deadline) = waiter.deadline {
                 self.deadlines.remove(&(deadline, ticket));
             }
         }
     }
 
-    /// A request leaves of its own accord.
+    /// A request leaves, admitted or dropped.
     pub fn leave(&mut self, ticket: Ticket, exit: Exit) {
         self.is_asking &= self.head() != Some(ticket);
         self.refused.remove(&ticket);
@@ -159,26 +162,26 @@ impl WaitQueue {
         if let Exit::Dropped(now) = exit {
             self.mark_forecast_late(ticket);
             if was_admitted {
-                let others = self.waiters.iter().filter(|(other, _)| **other != ticket);
-                let others_leave = others.filter_map(|(_, other)| other.leaves_at).max();
-                self.last_left_at = others_leave.unwrap_or_else(|| self.last_left_at.min(now));
+                let rest = self.waiters.iter().filter(|(other, _)| **other != ticket);
+                let rest_left_at = rest.filter_map(|(_, waiter)| waiter.leaves_at).max();
+                self.last_left_at = rest_left_at.unwrap_or_else(|| self.last_left_at.min(now));
             }
         }
         self.remove(ticket);
     }
 
-    /// The limits themselves may have changed: no forecast holds.
+    /// Wakes the head after a change of the limits. No forecast is valid any more.
     #[cfg(feature = "rules")]
     pub fn wake_after_change(&mut self, now: Timestamp) {
         self.tail = None;
-        // Without it the head forecasts all of them again.
+        // Without a forecast of its own, the head forecasts the whole queue again.
         if let Some(mut head) = self.waiters.first_entry() {
             head.get_mut().forecast_leaves_at = None;
         }
         self.wake(now);
     }
 
-    /// Units came back: requests may be admitted sooner than was forecast, but none before this instant.
+    /// Units came back. Requests may be admitted earlier than forecast, but not before this instant.
     pub fn wake(&mut self, now: Timestamp) {
         self.mark_tail_late();
         self.wakes += 1;
@@ -189,7 +192,7 @@ impl WaitQueue {
         }
     }
 
-    /// A request leaves without having taken anything, so others may leave sooner than was forecast.
+    /// A request leaves without taking units, so other requests may leave earlier than forecast.
     fn mark_forecast_late(&mut self, ticket: Ticket) {
         self.mark_tail_late();
         self.rate_forecast = match self.head() == Some(ticket) {
@@ -215,7 +218,7 @@ impl WaitQueue {
         self.woken.extend(waker);
     }
 
-    /// Removes a request. If it was the head, the next one is woken.
+    /// Removes a request. If it was the head, the next waiter is woken.
     fn remove(&mut self, ticket: Ticket) {
         let was_head = self.head() == Some(ticket);
         let Some(waiter) = self.waiters.remove(&ticket) else { return };
@@ -233,14 +236,14 @@ impl WaitQueue {
         self.woken.extend(head.map(|(_, waiter)| waiter.waker.clone()));
     }
 
-    /// Wakes a request.
+    /// Wakes one request.
     pub fn wake_one(&mut self, ticket: Ticket) {
         self.woken.extend(self.waiters.get(&ticket).map(|waiter| waiter.waker.clone()));
     }
 }
 
-/// The refusal of a request that arrived then and would leave then.
-pub(super) fn too_long(arrived: Timestamp, leaves: Timestamp) -> Refusal {
-    let wait_ns = leaves.as_nanos().saturating_sub(arrived.as_nanos());
+/// The refusal of a request that arrived at `arrived_at` and would leave at `leaves_at`.
+pub(super) fn too_long(arrived_at: Timestamp, leaves_at: Timestamp) -> Refusal {
+    let wait_ns = leaves_at.as_nanos().saturating_sub(arrived_at.as_nanos());
     Refusal::TooLong { wait: Some(Nanos::new(u128::from(wait_ns))) }
 }

@@ -1,4 +1,4 @@
-//! Making a store: connected at once, or in the background.
+//! Builds a store: connected before it is returned, or in the background.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use super::deadline::Deadlines;
 use super::heartbeat::{HEARTBEAT_SCRIPT, Heartbeat};
 use super::runtime::{TaskRuntime, thread_error};
 use super::script::SCRIPT;
-use super::servers::Servers;
+use super::topology::Servers;
 use super::{ConnectError, RedisSettings, RedisStore};
 
 /// Positions of the scripts in [`SCRIPTS`].
@@ -14,7 +14,7 @@ pub(super) const DECISION_SCRIPT_INDEX: usize = 0;
 pub(super) const HEARTBEAT_SCRIPT_INDEX: usize = 1;
 const SCRIPTS: [&str; 2] = [SCRIPT, HEARTBEAT_SCRIPT];
 
-/// What a store is made of.
+/// The parts of a store.
 pub(super) struct StoreParts {
     pub settings: RedisSettings,
     pub runtime: TaskRuntime,
@@ -24,7 +24,7 @@ pub(super) struct StoreParts {
 }
 
 impl RedisStore {
-    /// Connects, tries once, and says what is wrong if it does not work. The store is given by [`RedisSettings`], a
+    /// Connects and probes the servers, and returns an error if that fails. Accepts [`RedisSettings`], a
     /// [`StoreUrl`](super::StoreUrl) or the text of a URL.
     ///
     /// ```no_run
@@ -53,13 +53,13 @@ impl RedisStore {
         Ok(Self::from_parts(StoreParts { settings, runtime, deadlines, servers, heartbeat }))
     }
 
-    /// Connects in the background, so that a program can start while Redis is away. The store is given by
-    /// [`RedisSettings`], a [`StoreUrl`](super::StoreUrl) or the text of a URL.
+    /// Connects in the background, so a program can start while Redis is down. Accepts [`RedisSettings`], a
+    /// [`StoreUrl`](super::StoreUrl) or the text of a URL.
     ///
-    /// It is an error if the URL is wrong, if TLS files cannot be read or if there is no tokio runtime. All that Redis has
-    /// to answer for is tried in the background, again and again. Until that works, questions are answered
-    /// [`Away`](crate::StoreFailure::Away) at once. Why it does not work yet is told to
-    /// [`RedisSettings::on_event`] and is in [`stats`](Self::stats).
+    /// Returns an error if the URL is wrong, if TLS files cannot be read or if there is no tokio runtime.
+    /// Everything that depends on Redis is tried in the background until it works. Until then, operations
+    /// fail with [`BreakerOpen`](crate::StoreError::BreakerOpen) immediately. [`RedisSettings::on_event`] and
+    /// [`stats`](Self::stats) report why it does not work yet.
     ///
     /// ```
     /// use tidegate::redis::RedisStore;

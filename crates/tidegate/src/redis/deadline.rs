@@ -1,25 +1,28 @@
 //! Deadlines that hold whether or not a tokio runtime is driven.
 //!
-//! A tokio timer fires only while its runtime runs. The runtime of a store belongs to the caller, who may block its only
-//! thread or drop it, and an answer has to come by its deadline all the same. So one thread for each store wakes the
-//! futures whose deadline has passed. The thread sleeps until the earliest deadline and is not woken for later ones.
-//! Nearly all answers come long before their deadline, so the thread wakes about once per timeout while the store is in
-//! use, and not at all while it is idle.
+//! A tokio timer fires only while its runtime runs. The runtime of a store belongs to the caller, who may
+//! block its only thread or drop it, but a result must still come by its deadline. So one thread per store
+//! wakes the futures whose deadline has passed. The store's tasks stay on the caller's runtime, because a hop
+//! to another thread costs some microseconds per call.
+//!
+//! The thread sleeps until the earliest deadline and is not woken for later ones. Nearly all replies come
+//! long before their deadline, so the thread wakes about once per timeout while the store is in use, and not
+//! at all while it is idle. A reply in time costs two short locks. (A timer of `futures-timer` per reply
+//! would wake its thread twice per decision.)
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
-use std::io;
 use std::pin::pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
-use std::thread;
 use std::time::Duration;
+use std::{io, thread};
 
 use tokio::time::Instant;
 
 /// The name of the thread. Linux shows 15 bytes of it.
 const THREAD_NAME: &str = "tidegate-timer";
-/// The deadline of what has more time than the clock can count.
+/// The deadline for budgets that the clock cannot add.
 const FAR_FUTURE: Duration = Duration::from_secs(10 * 365 * 86_400);
 
 /// The deadlines of one store. Its thread ends when this is dropped.
@@ -37,7 +40,7 @@ struct DeadlineQueue {
 
 #[derive(Default)]
 struct DeadlineState {
-    /// Futures by their deadline. The number tells futures with the same deadline apart.
+    /// Wakers by deadline. The number distinguishes futures with the same deadline.
     wakers: BTreeMap<TimerKey, Waker>,
     next_number: u64,
     thread_state: ThreadState,
@@ -49,7 +52,7 @@ type TimerKey = (Instant, u64);
 /// What the thread does.
 #[derive(Clone, Copy, Default)]
 enum ThreadState {
-    /// It looks at `waiting` again before it sleeps.
+    /// It looks at `wakers` again before it sleeps.
     #[default]
     Awake,
     SleepingUntil(Instant),
@@ -66,26 +69,31 @@ enum RunState {
 impl Deadlines {
     /// Starts the thread.
     pub(super) fn start() -> io::Result<Self> {
-        let shared = Arc::<DeadlineQueue>::default();
-        let of_thread = shared.clone();
-        thread::Builder::new().name(THREAD_NAME.to_owned()).spawn(move || of_thread.run())?;
-        Ok(Self(shared))
+        let queue = Arc::<DeadlineQueue>::default();
+        let thread_queue = queue.clone();
+        thread::Builder::new().name(THREAD_NAME.to_owned()).spawn(move || thread_queue.run())?;
+        Ok(Self(queue))
     }
 
-    /// The deadline of what may take so long from now on.
+    /// The deadline after this budget, counted from now.
     pub(super) fn deadline_after(budget: Duration) -> Instant {
         let now = Instant::now();
         now.checked_add(budget).unwrap_or(now + FAR_FUTURE)
     }
 
-    /// What a future comes to, if it does by the deadline.
-    pub(super) async fn timeout_at<F: Future>(&self, deadline: Instant, future: F) -> Result<F::Output, Elapsed> {
-        // A task that has used up its turn would not see an answer that is there, and the deadline may have passed.
+    /// The output of a future, if it is ready by the deadline.
+    pub(super) async fn timeout_at<F: Future>(
+        &self,
+        deadline: Instant,
+        future: F,
+    ) -> Result<F::Output, Elapsed> {
+        // Without `unconstrained`, a task that used up its tokio budget would miss a reply that is there, and
+        // time out.
         let mut future = pin!(tokio::task::unconstrained(future));
-        let mut alarm = DeadlineTimer { shared: &self.0, deadline, key: None };
+        let mut timer = DeadlineTimer { queue: &self.0, deadline, key: None };
         poll_fn(move |context| match future.as_mut().poll(context) {
             Poll::Ready(output) => Poll::Ready(Ok(output)),
-            Poll::Pending => alarm.poll(context).map(|()| Err(Elapsed)),
+            Poll::Pending => timer.poll(context).map(|()| Err(Elapsed)),
         })
         .await
     }
@@ -100,9 +108,9 @@ impl Drop for Deadlines {
 
 /// Wakes a future at its deadline.
 struct DeadlineTimer<'a> {
-    shared: &'a DeadlineQueue,
+    queue: &'a DeadlineQueue,
     deadline: Instant,
-    /// Where it waits, once it does.
+    /// Its key among the wakers, once it waits.
     key: Option<TimerKey>,
 }
 
@@ -111,25 +119,25 @@ impl DeadlineTimer<'_> {
         if Instant::now() >= self.deadline {
             return Poll::Ready(());
         }
-        let mut state = self.shared.lock();
-        let place = *self.key.get_or_insert_with(|| {
+        let mut state = self.queue.lock();
+        let key = *self.key.get_or_insert_with(|| {
             state.next_number += 1;
             (self.deadline, state.next_number)
         });
-        let replaced = match state.wakers.get_mut(&place) {
+        let replaced = match state.wakers.get_mut(&key) {
             Some(waker) if waker.will_wake(context.waker()) => None,
             Some(waker) => Some(std::mem::replace(waker, context.waker().clone())),
             None => {
-                state.wakers.insert(place, context.waker().clone());
+                state.wakers.insert(key, context.waker().clone());
                 if state.thread_state.sleeps_beyond(self.deadline) {
                     state.thread_state = ThreadState::Awake;
-                    self.shared.changed.notify_one();
+                    self.queue.changed.notify_one();
                 }
                 None
             }
         };
         drop(state);
-        // A waker may own a task, and the task another alarm: it is dropped when nothing is locked.
+        // A waker may own a task, and that task another timer: drop it without the lock.
         drop(replaced);
         Poll::Pending
     }
@@ -137,8 +145,8 @@ impl DeadlineTimer<'_> {
 
 impl Drop for DeadlineTimer<'_> {
     fn drop(&mut self) {
-        let Some(place) = self.key else { return };
-        let removed = self.shared.lock().wakers.remove(&place);
+        let Some(key) = self.key else { return };
+        let removed = self.queue.lock().wakers.remove(&key);
         drop(removed);
     }
 }
@@ -176,7 +184,7 @@ impl DeadlineQueue {
 }
 
 impl DeadlineState {
-    /// The futures whose deadline has passed.
+    /// The wakers of futures whose deadline has passed.
     fn take_due(&mut self, now: Instant) -> Vec<Waker> {
         let mut due = Vec::new();
         while let Some(first) = self.wakers.first_entry()
@@ -199,4 +207,5 @@ impl ThreadState {
 }
 
 #[cfg(test)]
+#[path = "deadline_tests.rs"]
 mod tests;

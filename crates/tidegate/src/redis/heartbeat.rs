@@ -1,8 +1,9 @@
-//! How many processes share the store: each says every two seconds that it is there.
+//! Counts the nodes that share the store: each sends a heartbeat every two seconds.
 //!
-//! A limit is divided among them while Redis does not answer. Who has not been heard of for ten seconds is taken to be gone.
-//! A Redis that has lost who there is hears of all of them again within two seconds, and may be away again before that: so
-//! what counts is the largest number of the last ten seconds in which it answered.
+//! While Redis does not reply, each node enforces its share of a limit, so it must know how many nodes there
+//! are. A node without a heartbeat for ten seconds counts as gone. A Redis that lost its data learns of all
+//! nodes again within two seconds, but may be down again before that. So the count in use is the largest of
+//! the last ten seconds in which Redis replied.
 
 use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroU32;
@@ -15,37 +16,39 @@ use tidegate_core::Timestamp;
 use tokio::runtime::Handle;
 
 use super::connect::HEARTBEAT_SCRIPT_INDEX;
-use super::servers::{SlotCommand, Servers};
+use super::connection::SlotCommand;
 use super::tick::PeriodicTimer;
+use super::topology::Servers;
 use crate::sync::lock;
 
-/// The script that says so.
+/// The script of a heartbeat.
 pub(super) const HEARTBEAT_SCRIPT: &str = include_str!("lua/heartbeat.lua");
 
-/// How often at least.
+/// The longest time between heartbeats.
 const INTERVAL: Duration = Duration::from_secs(2);
-/// How much sooner by chance, so that a fleet that was started together does not beat together.
+/// How much earlier a heartbeat may be, at random. Nodes that started together then do not send together.
 const JITTER_MAX: Duration = Duration::from_millis(400);
-/// How often until the first is answered: a store that connects in the background may be found at any moment.
+/// The interval until the first reply: a store that connects in the background may become connected at any
+/// moment.
 const INTERVAL_BEFORE_FIRST_REPLY: Duration = Duration::from_millis(200);
-/// For how long who was heard of is taken to be there.
+/// How long a node counts as live after its last heartbeat.
 const LIVE_FOR_US: u64 = 10_000_000;
 
-/// How many of the last answers are looked at: those of ten seconds, for as long as who was heard of is taken to be there.
+/// How many of the last replies count: those of ten seconds, as long as a node stays live.
 const RECENT_COUNTS_MAX: usize = 6;
 
-/// How many processes there are, as far as is known.
+/// The number of live nodes, as far as this node knows.
 pub(super) struct Heartbeat {
     live_nodes: AtomicU32,
     key: Box<str>,
-    /// What this process is known by.
+    /// The id of this node.
     id: Box<str>,
     random: RandomState,
     timer: PeriodicTimer,
     state: Mutex<BeatState>,
 }
 
-/// What the last beats came to.
+/// The state of the last heartbeats.
 #[derive(Default)]
 struct BeatState {
     recent_counts: RecentCounts,
@@ -54,7 +57,7 @@ struct BeatState {
     is_running: bool,
 }
 
-/// The last answers, however long ago that was.
+/// The counts in the last replies, however long ago they were.
 #[derive(Default)]
 struct RecentCounts([u32; RECENT_COUNTS_MAX]);
 
@@ -63,7 +66,7 @@ impl RecentCounts {
         self.0[0] == 0
     }
 
-    /// Adds one, and gives the largest of them.
+    /// Adds a count, and returns the largest.
     fn push_and_max(&mut self, count: u32) -> u32 {
         self.0.rotate_right(1);
         self.0[0] = count;
@@ -89,17 +92,17 @@ impl Heartbeat {
         NonZeroU32::new(self.live_nodes.load(Ordering::Relaxed)).unwrap_or(NonZeroU32::MIN)
     }
 
-    /// Says that this process is there if that is due: every two seconds, and sooner until the first is answered.
+    /// Sends a heartbeat if one is due: every two seconds, and more often until the first reply.
     pub(super) fn tick(self: &Arc<Self>, now: Timestamp, servers: &Arc<Servers>, runtime: &Handle) {
-        let mut beating = lock(&self.state);
-        let is_first = beating.beats_started == 0 && beating.recent_counts.is_empty();
-        let pause = || self.pause(&beating);
-        if !(self.timer.is_due(now, pause) || is_first) || beating.is_running {
+        let mut state = lock(&self.state);
+        let is_first = state.beats_started == 0 && state.recent_counts.is_empty();
+        let pause = || self.pause(&state);
+        if !(self.timer.is_due(now, pause) || is_first) || state.is_running {
             return;
         }
-        beating.beats_started += 1;
-        beating.is_running = true;
-        drop(beating);
+        state.beats_started += 1;
+        state.is_running = true;
+        drop(state);
         let (heartbeat, servers) = (self.clone(), Arc::downgrade(servers));
         runtime.spawn(async move {
             if let Some(servers) = servers.upgrade() {
@@ -109,26 +112,32 @@ impl Heartbeat {
         });
     }
 
-    fn pause(&self, beating: &BeatState) -> Duration {
-        if beating.recent_counts.is_empty() {
+    fn pause(&self, state: &BeatState) -> Duration {
+        if state.recent_counts.is_empty() {
             return INTERVAL_BEFORE_FIRST_REPLY;
         }
         let sooner_ns =
-            self.random.hash_one(beating.beats_started) % u64::try_from(JITTER_MAX.as_nanos()).unwrap_or(1);
+            self.random.hash_one(state.beats_started) % u64::try_from(JITTER_MAX.as_nanos()).unwrap_or(1);
         INTERVAL - Duration::from_nanos(sooner_ns)
     }
 
-    /// Says that this process is there. If it does not get through, what was known last stays.
+    /// Sends a heartbeat. If it fails, the last count stays.
     pub(super) async fn send(&self, servers: &Servers) {
-        let place = servers.locate(self.key.as_bytes());
+        let location = servers.locate(self.key.as_bytes());
         let mut command = redis::cmd("EVALSHA");
-        command.arg(servers.sha(HEARTBEAT_SCRIPT_INDEX)).arg(1).arg(&*self.key).arg(&*self.id).arg(LIVE_FOR_US);
-        let mut replies = servers.send(place.server, vec![SlotCommand { slot: place.slot, command }]).await;
+        command
+            .arg(servers.sha(HEARTBEAT_SCRIPT_INDEX))
+            .arg(1)
+            .arg(&*self.key)
+            .arg(&*self.id)
+            .arg(LIVE_FOR_US);
+        let mut replies =
+            servers.send(location.server, vec![SlotCommand { slot: location.slot, command }]).await;
         if let Some(Ok(Value::Int(count))) = replies.pop()
             && let Ok(count) = u32::try_from(count)
         {
-            let known = lock(&self.state).recent_counts.push_and_max(count);
-            self.live_nodes.store(known, Ordering::Relaxed);
+            let largest = lock(&self.state).recent_counts.push_and_max(count);
+            self.live_nodes.store(largest, Ordering::Relaxed);
         }
     }
 }
@@ -139,12 +148,12 @@ mod tests {
 
     #[test]
     fn a_lost_node_is_forgotten_after_several_replies() {
-        let mut heard = RecentCounts::default();
-        assert_eq!([1, 3, 4].map(|count| heard.push_and_max(count)), [1, 3, 4]);
+        let mut counts = RecentCounts::default();
+        assert_eq!([1, 3, 4].map(|count| counts.push_and_max(count)), [1, 3, 4]);
         // Redis has lost its data.
-        assert_eq!([1, 2, 3].map(|count| heard.push_and_max(count)), [4, 4, 4]);
-        assert_eq!([3, 3, 3].map(|count| heard.push_and_max(count)), [4, 4, 3]);
-        assert_eq!(heard.push_and_max(7), 7);
+        assert_eq!([1, 2, 3].map(|count| counts.push_and_max(count)), [4, 4, 4]);
+        assert_eq!([3, 3, 3].map(|count| counts.push_and_max(count)), [4, 4, 3]);
+        assert_eq!(counts.push_and_max(7), 7);
         assert_eq!(RecentCounts::default().push_and_max(0), 1);
     }
 }

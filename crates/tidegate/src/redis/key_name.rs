@@ -4,35 +4,39 @@
 //! <namespace>:1{<entity>}<counter>
 //! ```
 //!
-//! The namespace keeps installations apart that share one Redis. `1` is the version of the format of states: another one
-//! would be counted under other names, beside this one. The entity is whose counter it is; it is the hash tag, so all
-//! limits of one entity are in one slot of a cluster. The counter is which of them.
+//! - The namespace separates installations that share one Redis.
+//! - `1` is the version of the state format. Another version would count under other names, beside this one.
+//! - The entity is the values of the limit's key. They are readable if they are short and not secret, and a
+//!   hash otherwise. The entity is the hash tag, so all limits of one entity are in one slot of a cluster.
+//! - The counter says which limit it is.
 
 use std::fmt::Write;
 
 use ring::digest;
+use smallvec::SmallVec;
 use tidegate_core::{Charge, KeyForm, KeyValue, key_values};
 
-use super::plan::KeyName;
+/// The name of a key in Redis. Most need no allocation.
+pub(super) type KeyName = SmallVec<[u8; 40]>;
 
-/// The version of the format of states.
+/// The version of the state format.
 const STATE_VERSION: u8 = b'1';
-/// An entity that is longer is not shown as it is.
+/// A longer entity is hashed.
 const ENTITY_BYTES_MAX: usize = 24;
-/// Of a digest, so much is enough.
+/// How much of a digest is used.
 const DIGEST_BYTES: usize = 16;
 
-/// Everyone: the entity of a limit that has no key.
+/// The entity of a limit that has no key.
 const NO_KEY: u8 = b'*';
-/// What an entity begins with that is not shown.
+/// The prefix of a hashed entity.
 const HASHED_PREFIX: u8 = b'#';
-/// What stands between values, and for one that is missing: characters that are not shown as they are.
+/// The separator of values, and the mark of a missing value. Neither is allowed in a readable value.
 const VALUE_SEPARATOR: u8 = b'|';
 const ABSENT_VALUE: u8 = b'!';
 
 const BASE64_URL: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// The name of the key that a charge is counted by.
+/// The name of the key for a charge.
 pub(super) fn key_name(namespace: &str, charge: &Charge<'_>) -> KeyName {
     let mut name = KeyName::new();
     name.extend_from_slice(namespace.as_bytes());
@@ -49,7 +53,7 @@ pub(super) fn key_name(namespace: &str, charge: &Charge<'_>) -> KeyName {
     name
 }
 
-/// The hash tag of a name: what says where a key is.
+/// The hash tag of a name, which decides the slot of a key.
 pub(super) fn hash_tag(name: &[u8]) -> &[u8] {
     let inside = |open: usize| {
         let inside = &name[open + 1..];
@@ -59,12 +63,12 @@ pub(super) fn hash_tag(name: &[u8]) -> &[u8] {
     name.iter().position(|byte| *byte == b'{').and_then(inside).unwrap_or(name)
 }
 
-/// What of a name says which counter it is of: what comes after its hash tag.
+/// The part of a name after its hash tag, which identifies the counter.
 pub(super) fn after_hash_tag(name: &[u8]) -> &[u8] {
     name.iter().position(|byte| *byte == b'}').map_or(&[], |close| &name[close + 1..])
 }
 
-/// Writes whose counter it is, as people read it; none if it is too long, a secret, or not to be told from another.
+/// Writes the entity in readable form; none if it is too long, secret or ambiguous.
 fn write_entity(charge: &Charge<'_>, name: &mut KeyName) -> Option<()> {
     let start = name.len();
     match charge.counter.key_form() {
@@ -77,7 +81,7 @@ fn write_entity(charge: &Charge<'_>, name: &mut KeyName) -> Option<()> {
 }
 
 fn write_values(key: &[u8], name: &mut KeyName) -> Option<()> {
-    // Bytes that are no values are not shown.
+    // Bytes that are not values are hashed.
     let mut bytes_read = 0;
     for value in key_values(key) {
         if bytes_read > 0 {

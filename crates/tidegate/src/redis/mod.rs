@@ -1,27 +1,40 @@
-//! Counters in Redis or Valkey, shared by a fleet (feature `redis`).
+//! Counters in Redis or Valkey, shared by many nodes (feature `redis`).
 //!
 //! ```text
-//! Plan -> Order -> desk of its server -> Call -> servers -> Redis -> reply, played by the core's algorithms -> Settled
+//! Plan -> RedisPlan -> Batcher of its server -> Call -> topology -> connection -> Redis
+//!      -> states -> replayed by the core -> Reply
 //! ```
 //!
-//! `order` is a plan that can wait. `script` is what is said to Redis and what its reply means. `servers` knows which
-//! server has which keys, and talks to them. A `desk` for each server gathers orders into calls. `store` puts it together.
-//! `connect` makes a store, `runtime` is where its tasks run, `ticking` does periodic work, and `deadline` ends what takes too
-//! long.
+//! - `plan` is a plan with owned data, so it can wait in a queue. `key_name` builds the names of its keys.
+//! - `batcher` groups the plans that wait for one Redis server into calls of the script.
+//! - `script` writes those calls and reads the replies. `lua/` is the script itself.
+//! - `topology` knows which server has which keys, and `connection` talks to one server.
+//! - `split` decides plans whose keys are in several slots or servers, `leases` handles leases, and `refunds`
+//!   gives charges back.
+//! - `deny_cache` repeats a denial without a call. `watch` receives messages about released units.
+//! - `store` puts these parts together. `connect` builds a store, `runtime` chooses where its tasks run,
+//!   `tick` does periodic work, and `deadline` ends calls that take too long.
+//!
+//! Lua decides which plans are admitted and writes the new states. It does not compute what remains or when
+//! to retry: the core's own algorithms do that from the states that the script returns (`script`). So each
+//! algorithm reports in one place only, and a script that decides differently from the core is detected at
+//! once.
+//!
+//! While Redis does not reply, [`Fallback`](crate::store::Fallback) decides: each charge has a policy for
+//! that.
 
-mod batch;
+mod batcher;
 mod connect;
+mod connection;
 mod deadline;
 mod deny_cache;
-mod desk;
-mod refunds;
 mod heartbeat;
 mod key_name;
-mod leasing;
+mod leases;
 mod plan;
+mod refunds;
 mod runtime;
 mod script;
-mod servers;
 mod settings;
 mod split;
 mod stats;
@@ -29,14 +42,15 @@ mod store;
 #[cfg(test)]
 mod testing;
 mod tick;
+mod topology;
 mod url;
 mod watch;
 
-pub use runtime::StoreRuntime;
-pub use servers::{
+pub use connection::{
     BreakerState, ConnectError, ConnectErrorKind, EventHook, ServerCounts, ServerStats, ServersStats,
     StoreEvent,
 };
+pub use runtime::StoreRuntime;
 pub use settings::{ClientCertificate, RedisSettings};
 pub use stats::{FailureCounts, StoreStats};
 pub use store::RedisStore;

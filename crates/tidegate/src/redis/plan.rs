@@ -1,40 +1,42 @@
-//! A plan that can wait for its turn: what a [`Plan`](tidegate_core::Plan) says, with nothing borrowed.
+//! A plan that can wait in a queue: the content of a [`Plan`](tidegate_core::Plan), without borrows.
 
 use smallvec::SmallVec;
 use tidegate_core::{Algorithm, DenyCache, Op, Role, Timestamp};
 
-/// One plan, and what is to be done with it.
+use super::key_name::KeyName;
+
+/// One plan, and the operation to run on it.
 #[derive(Clone, Debug)]
 pub(super) struct RedisPlan {
     pub op: Op,
-    /// Who the lease belongs to that is acquired; [`NOBODY`] for other operations.
+    /// The owner of the lease to acquire; [`NO_OWNER`] for other operations.
     pub owner: LeaseOwner,
-    /// What a renewal does to the lease's fence.
+    /// What a renewal does to the lease's fencing token.
     pub fence: FenceChange,
-    /// One at least.
+    /// At least one.
     pub charges: SmallVec<[RedisCharge; 2]>,
-    /// Whether the states that it found are wanted back even if it is not denied.
+    /// Whether the reply must contain the states before the plan, even if the plan is admitted.
     pub returns_states: bool,
-    /// Whether a refund is published, for those who wait for units. Parts of a denied plan that come back are not: that is
-    /// as if they had never been charged.
+    /// Whether a refund is published to waiters. The refund of one part of a denied plan is not: the plan
+    /// then counts as never charged.
     pub is_published: bool,
 }
 
-/// Who a lease belongs to: drawn at random for each, and kept as a secret.
+/// Identifies a lease: random for each lease, and secret.
 pub(super) type LeaseOwner = [u8; 16];
 
-/// The owner that is never drawn.
+/// Means "no owner". Random owners are never zero.
 pub(super) const NO_OWNER: LeaseOwner = [0; 16];
 
-/// What a renewal does to the lease's fence.
+/// What a renewal does to the lease's fencing token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FenceChange {
     Keep,
-    /// The lease takes the token's fence, which is higher than its own: it has that in another place.
+    /// Raise it to the token's, which is higher: another part of a split lease already has that one.
     Raise,
 }
 
-/// One line of a plan.
+/// One charge of a plan.
 #[derive(Clone, Debug)]
 pub(super) struct RedisCharge {
     /// The name of its key in Redis.
@@ -42,10 +44,11 @@ pub(super) struct RedisCharge {
     pub algorithm: Algorithm,
     pub cost: u64,
     pub role: Role,
-    /// Of a refund, from when on what is given back [counts](tidegate_core::algorithm::Counting::counts_from), in whole
-    /// microseconds, if that is known: nothing is taken from what others used since.
+    /// For a refund: when the refunded charge
+    /// [started to count](tidegate_core::algorithm::LimitAlgorithm::counts_from), in whole microseconds, if
+    /// known. Units that other requests used since then are not refunded.
     pub counts_from: Option<Timestamp>,
-    /// Whether it may be denied from memory.
+    /// Whether the deny cache may deny this charge.
     pub deny_cache: DenyCache,
 }
 
@@ -61,35 +64,35 @@ impl RedisPlan {
         }
     }
 
-    /// The same, for a lease of this owner.
+    /// The same plan, with an owner for its lease.
     pub(super) fn with_owner(self, owner: LeaseOwner) -> Self {
         Self { owner, ..self }
     }
 
-    /// One whose answer says what the states were before it.
+    /// A plan whose reply contains the states before it.
     pub(super) fn with_states(op: Op, charges: SmallVec<[RedisCharge; 2]>) -> Self {
         Self { returns_states: true, ..Self::new(op, charges) }
     }
 }
 
-/// The number of an operation that counts a denied attempt.
+/// The op code that counts a denied attempt.
 pub(super) const DENY_OP_CODE: u8 = 9;
 
-/// The number that the script knows an operation by: see `lua/main.lua`.
-pub(super) fn op_code(order: &RedisPlan) -> u8 {
-    match order.op {
+/// The op code of a plan in the script: see `lua/main.lua`.
+pub(super) fn op_code(plan: &RedisPlan) -> u8 {
+    match plan.op {
         Op::Check => 1,
-        Op::Deny { counted: true } if order.charges.iter().any(|charge| charge.algorithm.counts_denied()) => {
+        Op::Deny { counted: true } if plan.charges.iter().any(|charge| charge.algorithm.counts_denied()) => {
             DENY_OP_CODE
         }
         Op::Peek | Op::Deny { .. } => 2,
-        Op::Refund { .. } => match order.is_published {
+        Op::Refund { .. } => match plan.is_published {
             false => 3,
             true => 10,
         },
         Op::Reset => 4,
         Op::Acquire { .. } => 5,
-        Op::Renew { .. } => match order.fence {
+        Op::Renew { .. } => match plan.fence {
             FenceChange::Keep => 6,
             FenceChange::Raise => 8,
         },
@@ -98,6 +101,3 @@ pub(super) fn op_code(order: &RedisPlan) -> u8 {
         _ => 0,
     }
 }
-
-/// The name of a key in Redis. Most need no allocation.
-pub(super) type KeyName = SmallVec<[u8; 40]>;

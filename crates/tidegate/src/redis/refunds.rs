@@ -1,9 +1,8 @@
-//! Giving back what parts of a plan were charged, because the plan as a whole was not admitted, and leases that nobody waits
-//! for any more.
+//! Refunds the parts of a plan that was not admitted as a whole, and releases leases whose caller is gone.
 //!
-//! It is tried until Redis has it or it is too late to matter. It is not tried again if it is not known whether Redis has it
-//! already: units that were given back twice would be admitted over the limit, and units that were not are free again with
-//! their window.
+//! A refund is retried until Redis has it or it is too late to matter. If its effect is unknown, it is not
+//! retried: a refund made twice would admit requests over the limit, while a lost refund is free again when
+//! its window ends.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,60 +13,60 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
-use super::deny_cache::{StatesBefore, DenialCaching, ReplyTime};
-use super::desk::{PossibleEffect, PlanFailure};
+use super::batcher::{PlanFailure, PossibleEffect};
+use super::deny_cache::{DenialCaching, ReplyTime, StatesBefore};
 use super::plan::RedisPlan;
 use super::script::KeyStates;
-use super::servers::KeyLocation;
-use super::store::{RedisInner, PlanBudget};
+use super::store::{PlanBudget, RedisInner};
+use super::topology::KeyLocation;
 use crate::StoreError;
 
-/// For how long it is tried.
+/// How long a refund is retried.
 const RETRY_FOR: Duration = Duration::from_secs(10);
-/// How long after a try that failed the next one is at most: Redis is away or has too much to do. It doubles each time, and
-/// half of it is drawn, for all that was refused with it waits too.
+/// The pause after a failed attempt at most: Redis is down or overloaded. It doubles each time. The second
+/// half of it is random, because all operations that failed together wait together.
 const FIRST_PAUSE_MAX: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_millis(1_600);
-/// How many parts are on their way back at a time. More are given up.
+/// Refunds that run at a time. More are given up.
 const PENDING_MAX: usize = 8_192;
 
-/// What is on its way back.
+/// The refunds that are running or may become necessary.
 #[derive(Default)]
 pub(super) struct PendingRefunds {
-    /// Parts that are.
+    /// Refunds that are running.
     running: AtomicUsize,
-    /// Those, and plans of which it is not known yet whether something is to be given back.
+    /// Those, and plans for which it is not known yet whether a refund is necessary.
     guards: AtomicUsize,
-    /// When none is any more.
+    /// Notified when there are none left.
     idle: Notify,
 }
 
-/// Something that is to be given back, or may be, for as long as that is so.
+/// Counts as outstanding until it is dropped: a refund that runs or may become necessary.
 pub(super) struct RefundGuard(Arc<RedisInner>);
 
-/// A part that is on its way back, for as long as it is.
+/// Counts as a running refund until it is dropped.
 struct RefundPermit<'a>(&'a PendingRefunds);
 
 impl PendingRefunds {
-    /// How many are under way.
+    /// The number of outstanding refunds.
     pub(super) fn outstanding(&self) -> usize {
         self.guards.load(Ordering::SeqCst)
     }
 
-    /// Comes to an end when nothing is under way.
+    /// Waits until no refund is outstanding.
     pub(super) async fn wait_idle(&self) {
         loop {
-            let none_under_way = self.idle.notified();
+            let idle = self.idle.notified();
             if self.outstanding() == 0 {
                 return;
             }
-            none_under_way.await;
+            idle.await;
         }
     }
 
     fn acquire_permit(&self) -> Option<RefundPermit<'_>> {
-        let pending = RefundPermit(self);
-        (self.running.fetch_add(1, Ordering::Relaxed) < PENDING_MAX).then_some(pending)
+        let permit = RefundPermit(self);
+        (self.running.fetch_add(1, Ordering::Relaxed) < PENDING_MAX).then_some(permit)
     }
 }
 
@@ -84,9 +83,9 @@ impl RefundGuard {
 
 impl Drop for RefundGuard {
     fn drop(&mut self) {
-        let giving_back = &self.0.refunds;
-        if giving_back.guards.fetch_sub(1, Ordering::SeqCst) == 1 {
-            giving_back.idle.notify_waiters();
+        let refunds = &self.0.refunds;
+        if refunds.guards.fetch_sub(1, Ordering::SeqCst) == 1 {
+            refunds.idle.notify_waiters();
         }
     }
 }
@@ -97,58 +96,58 @@ impl Drop for RefundPermit<'_> {
     }
 }
 
-/// A part of a plan on its way back.
+/// A part of a plan to refund.
 pub(super) struct PartRefund {
     pub location: KeyLocation,
-    /// A refund, or a release if it holds a lease.
+    /// A refund, or a release if the part holds a lease.
     pub plan: RedisPlan,
-    /// What was seen before it was charged, if that says something about denials to come.
+    /// The states before the part was charged, if the deny cache can use them.
     pub before: Option<(KeyStates, ReplyTime)>,
 }
 
-/// Gives a part back.
-pub(super) fn spawn_refund(inner: &Arc<RedisInner>, part: PartRefund) -> JoinHandle<()> {
-    let under_way = RefundGuard::new(inner);
+/// Starts the refund of a part.
+pub(super) fn spawn_refund(inner: &Arc<RedisInner>, refund: PartRefund) -> JoinHandle<()> {
+    let guard = RefundGuard::new(inner);
     inner.runtime.spawn(async move {
-        refund_with_retries(&under_way.0, part).await;
+        refund_with_retries(&guard.0, refund).await;
     })
 }
 
-async fn refund_with_retries(inner: &RedisInner, part: PartRefund) {
-    let PartRefund { location: mut place, plan: order, before } = part;
+async fn refund_with_retries(inner: &RedisInner, refund: PartRefund) {
+    let PartRefund { mut location, plan, before } = refund;
     let counters = &inner.context.counters;
     counters.split_refunds.add(1);
-    let Some(_pending) = inner.refunds.acquire_permit() else { return counters.split_refunds_lost.add(1) };
+    let Some(_permit) = inner.refunds.acquire_permit() else { return counters.split_refunds_lost.add(1) };
     let until = Instant::now() + RETRY_FOR;
     let mut pause = FIRST_PAUSE_MAX;
     loop {
-        let patience = PlanBudget { deadline: until, denial_caching: DenialCaching::Disabled };
-        let answer = inner.enqueue(place, order.clone(), patience).await;
-        match answer {
-            Ok(Ok(answered)) => {
-                if let Some((states, seen)) = &before {
-                    let before = StatesBefore { states, reply_time: *seen };
-                    inner.context.deny_cache.restore(&order.charges, before, answered.time.server_time);
+        let budget = PlanBudget { deadline: until, denial_caching: DenialCaching::Disabled };
+        let result = inner.enqueue(location, plan.clone(), budget).await;
+        match result {
+            Ok(Ok(timed)) => {
+                if let Some((states, reply_time)) = &before {
+                    let before = StatesBefore { states, reply_time: *reply_time };
+                    inner.context.deny_cache.restore(&plan.charges, before, timed.time.server_time);
                 }
                 return;
             }
-            Ok(Err(unanswered)) if is_retryable(&order, &unanswered) && Instant::now() < until => {
+            Ok(Err(failure)) if is_retryable(&plan, &failure) && Instant::now() < until => {
                 sleep_until(until.min(Instant::now() + jittered(pause, inner.random_u64()))).await;
                 pause = PAUSE_MAX.min(pause * 2);
-                place = inner.relocate(place, &order);
+                location = inner.relocate(location, &plan);
             }
             _ => return counters.split_refunds_lost.add(1),
         }
     }
 }
 
-fn is_retryable(order: &RedisPlan, unanswered: &PlanFailure) -> bool {
-    // A lease is released once however often that is said.
-    let is_safe = unanswered.effect == PossibleEffect::None || matches!(order.op, Op::Release { .. });
-    is_safe && !matches!(unanswered.error, StoreError::Unreadable(_) | StoreError::RuntimeGone)
+fn is_retryable(plan: &RedisPlan, failure: &PlanFailure) -> bool {
+    // A release is idempotent.
+    let is_safe = failure.effect == PossibleEffect::None || matches!(plan.op, Op::Release { .. });
+    is_safe && !matches!(failure.error, StoreError::Unreadable(_) | StoreError::RuntimeGone)
 }
 
-/// Between half of a pause and all of it.
+/// A random duration between half of a pause and all of it.
 fn jittered(pause: Duration, random: u64) -> Duration {
     let half_us = u64::try_from(pause.as_micros() / 2).unwrap_or(u64::MAX);
     pause / 2 + Duration::from_micros(random % half_us.saturating_add(1))

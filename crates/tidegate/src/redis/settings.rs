@@ -1,4 +1,4 @@
-//! Where the store is, and how it is talked to.
+//! The settings of a store on Redis.
 
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -6,24 +6,25 @@ use std::time::Duration;
 
 use super::{EventHook, StoreRuntime, StoreTicks, StoreUrl, UrlError};
 
-/// Where the store is, and how it is talked to.
+/// The address of the store, and how to talk to it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RedisSettings {
-    /// Where: `redis://`, `rediss://`, `redis+sentinel://`, `redis-cluster://`, `redis+ring://`.
+    /// The address: `redis://`, `rediss://`, `redis+sentinel://`, `redis-cluster://` or `redis+ring://`.
     pub url: StoreUrl,
-    /// What a decision may take at most, waiting for its turn included.
+    /// The timeout of a decision, including the wait in the queue.
     pub timeout: Duration,
-    /// What the names of all keys begin with, so that several installations can share one Redis.
+    /// The prefix of all key names, so that several installations can share one Redis.
     pub namespace: Box<str>,
-    /// How many replicas have to have what was written before an answer is given. They are waited for until a quarter of
-    /// the time for a decision is over; answers that fewer of them had by then are given nevertheless, and counted.
+    /// Wait for this many replicas before a reply counts, up to a quarter of the timeout. A reply that fewer
+    /// replicas have by then still counts, and is reported in
+    /// [`ServersStats::replicas_short`](super::ServersStats::replicas_short).
     pub wait_replicas: Option<NonZeroU32>,
-    /// Certificates of those who may vouch for the servers, as PEM; those of the system if none.
+    /// CA certificates to verify servers with, as PEM. None means the system root certificates.
     pub ca_file: Option<PathBuf>,
-    /// What this side shows to servers that ask who it is, as Redis does by default (`tls-auth-clients`).
+    /// The certificate to show to servers that require one, as Redis does by default (`tls-auth-clients`).
     pub client_certificate: Option<ClientCertificate>,
-    /// Who is told when a server goes away or is back.
+    /// Called when a server goes down or comes back.
     pub on_event: Option<EventHook>,
     /// Which tokio runtime the tasks of the store run on.
     pub runtime: StoreRuntime,
@@ -34,19 +35,19 @@ pub struct RedisSettings {
 /// A certificate with its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientCertificate {
-    /// The certificate, and those between it and one that the server trusts, as PEM.
+    /// The certificate chain, as PEM.
     pub certificate_file: PathBuf,
-    /// Its private key, as PEM.
+    /// The private key, as PEM.
     pub key_file: PathBuf,
 }
 
 impl RedisSettings {
-    /// What a decision may take by default.
+    /// The default timeout of a decision.
     pub const TIMEOUT_DEFAULT: Duration = Duration::from_millis(10);
-    /// What the names of keys begin with by default.
+    /// The default prefix of key names.
     pub const NAMESPACE_DEFAULT: &'static str = "tg";
 
-    /// With defaults for all but where it is.
+    /// Settings with defaults for everything except the address.
     pub fn new(url: StoreUrl) -> Self {
         Self {
             url,

@@ -1,62 +1,63 @@
-//! What a store on Redis has done so far, as numbers.
+//! Counts of what a store on Redis has done.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::servers::ServersStats;
+use super::connection::ServersStats;
 use crate::StoreError;
 
-/// What a [`RedisStore`](super::RedisStore) has done so far. All numbers but those that say otherwise only grow.
+/// Counts of what a [`RedisStore`](super::RedisStore) has done. They only grow, unless a field says
+/// otherwise.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct StoreStats {
-    /// Plans, or parts of plans that were split, that were put into calls.
+    /// Plans, or parts of split plans, that were put into calls.
     pub plans: u64,
-    /// Calls of the script that they were put into.
+    /// Calls of the script.
     pub calls: u64,
-    /// Rounds, pipelines of calls, that brought an answer.
+    /// Pipelines of calls that got a reply.
     pub pipelines_answered: u64,
-    /// Orders that went along with another one in the same call that has the same keys and limits.
+    /// Plans that shared a call with another plan of the same keys and limits.
     pub coalesced: u64,
-    /// Denials from memory.
+    /// Denials from the deny cache, without a call.
     pub deny_cache_hits: u64,
-    /// Keys of which it is known that they were denied a moment ago: as it is now.
+    /// Keys in the deny cache now.
     pub deny_cache_entries: u64,
     /// Plans whose keys were in several slots or servers.
     pub splits: u64,
-    /// Parts of split plans that were given back because another part was denied or not answered, and leases that nobody
-    /// waited for any more.
+    /// Parts of split plans that were refunded because another part was denied or got no reply, and leases
+    /// that were released because their caller was gone.
     pub split_refunds: u64,
-    /// Of those, the ones that could not be given back, or of which it is not known: they stay charged until their
-    /// windows are over.
+    /// Refunds and releases, of those, that failed or have an unknown result. These charges stay until their
+    /// windows end.
     pub split_refunds_lost: u64,
-    /// Questions that were not answered, by why.
+    /// Operations without a reply, by reason.
     pub failures: FailureCounts,
-    /// Processes that share the store, this one included, as of the last heartbeat.
+    /// Nodes that share the store, this one included, as of the last heartbeat.
     pub live_nodes: u32,
     /// The servers, and the connections to them.
     pub servers: ServersStats,
 }
 
-/// Questions that were not answered, by [why](StoreFailure).
+/// Operations without a reply, by [reason](StoreError).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FailureCounts {
-    /// Not in time.
+    /// There was no reply in time.
     pub timed_out: u64,
-    /// Not asked: it has not answered for a while.
+    /// Not sent: the circuit breaker is open.
     pub away: u64,
-    /// Not asked: too many others waited.
+    /// Not sent: too many operations wait for the store.
     pub overloaded: u64,
-    /// It said that it cannot.
+    /// Redis replied with an error.
     pub refused: u64,
-    /// A key holds what is no counter.
+    /// A key holds a value that is not a counter.
     pub unreadable: u64,
-    /// Not asked: the tokio runtime that the store runs on was dropped.
+    /// Not sent: the tokio runtime of the store was dropped.
     pub runtime_gone: u64,
 }
 
 impl FailureCounts {
-    /// Each with the reason that metrics know it by, as [`StoreFailure::as_str`] has it.
+    /// Each count with its reason as metrics name it: see [`StoreError::as_str`].
     pub fn by_reason(&self) -> [(&'static str, u64); 6] {
         [
             (StoreError::TimedOut.as_str(), self.timed_out),
@@ -68,13 +69,13 @@ impl FailureCounts {
         ]
     }
 
-    /// All of them.
+    /// The sum of all counts.
     pub fn total(&self) -> u64 {
         self.by_reason().iter().map(|(_, count)| count).sum()
     }
 }
 
-/// The numbers while they are counted.
+/// The counters behind [`StoreStats`].
 #[derive(Default)]
 pub(super) struct StoreCounters {
     pub plans: Count,
@@ -93,12 +94,12 @@ pub(super) struct StoreCounters {
     runtime_gone: Count,
 }
 
-/// A number that grows.
+/// A number that only grows.
 #[derive(Default)]
 pub(super) struct Count(AtomicU64);
 
 impl StoreCounters {
-    /// A question was not answered.
+    /// Counts an operation without a reply.
     pub(super) fn count_failure(&self, failure: &StoreError) {
         let count = match failure {
             StoreError::TimedOut => &self.timed_out,

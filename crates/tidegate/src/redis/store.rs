@@ -1,4 +1,4 @@
-//! Counters in Redis or Valkey, as a store that many processes share.
+//! The store on Redis or Valkey: [`RedisStore`], which implements [`Store`].
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
@@ -13,34 +13,37 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use super::batcher::{
+    BatchContext, BatchKey, Batcher, CalendarTime, PendingPlan, PlanResult, ReplyTo, TimedReply,
+};
 use super::connect::StoreParts;
 use super::deadline::{Deadlines, Elapsed};
 use super::deny_cache::{DenialCaching, DenyCache};
-use super::desk::{PlanResult, TimedReply, Batcher, CalendarTime, PendingPlan, BatchKey, BatchContext, ReplyTo};
-use super::refunds::PendingRefunds;
 use super::heartbeat::Heartbeat;
 use super::key_name::{after_hash_tag, hash_tag, key_name};
-use super::leasing::ReleaseOnDrop;
-use super::plan::{RedisPlan, RedisCharge, op_code};
+use super::leases::ReleaseOnDrop;
+use super::plan::{RedisCharge, RedisPlan, op_code};
+use super::refunds::PendingRefunds;
 use super::script::{new_owner, whole_micros};
-use super::servers::{KeyLocation, ServerId};
 use super::split::RedisSplitPlan;
 use super::stats::{StoreCounters, StoreStats};
+use super::topology::{KeyLocation, ServerId};
 use super::url::Deployment;
 use super::watch::Watches;
 use super::{RedisSettings, StoreTicks};
 use crate::store::split::Placement;
-use crate::store::{Ask, ReplyFuture, LeaseReply, Reply, Response, SpawnFn, Store, Watch};
+use crate::store::{Ask, LeaseReply, Reply, ReplyFuture, Response, SpawnFn, Store, Watch};
 use crate::{Clock, StoreError, SystemClock};
 
 /// Counters in Redis or Valkey. Clones are the same store.
 ///
-/// Its tasks run on the tokio runtime that it was [connected](Self::connect) on, or on one of its own
-/// ([`StoreRuntime`](super::StoreRuntime)). It can be asked, and its answers waited for, from anywhere: from another
-/// runtime, or from a thread without one. Every answer comes by its deadline, even if the runtime is not driven; if the
-/// runtime was dropped, the answer is [`RuntimeGone`](StoreFailure::RuntimeGone). When the last clone is dropped, its tasks
-/// end: connections at once, or after ten seconds at most if parts of plans are still on their way back, and heartbeats
-/// within two.
+/// Its tasks run on the tokio runtime on which it was [connected](Self::connect), or on its own
+/// ([`StoreRuntime`](super::StoreRuntime)). Any thread can call it and wait for a reply, with another runtime
+/// or without one. Every result comes by its deadline, even if the store's runtime is not driven. If that
+/// runtime was dropped, the result is [`RuntimeGone`](StoreError::RuntimeGone).
+///
+/// When the last clone is dropped, its tasks end: connections immediately, or within ten seconds if refunds
+/// are pending, and heartbeats within two seconds.
 #[derive(Clone)]
 pub struct RedisStore {
     inner: Arc<RedisInner>,
@@ -53,38 +56,39 @@ pub(super) struct RedisInner {
     pub refunds: PendingRefunds,
     watches: Watches,
     settings: RedisSettings,
-    /// No more than there are servers.
+    /// At most one per server.
     batchers: RwLock<HashMap<ServerId, Batcher>>,
     pub heartbeat: Arc<Heartbeat>,
     hasher: RandomState,
-    /// For what nobody else is to know: keyed by the system, and how often it was asked.
+    /// A source of unpredictable numbers: a hash with random keys, and a counter.
     random_source: (std::hash::RandomState, AtomicU64),
     deadlines: Arc<Deadlines>,
 }
 
-/// What an order may take, and what may be learned from it.
+/// The deadline of a plan, and whether the deny cache may keep its denial.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PlanBudget {
     pub deadline: Instant,
     pub denial_caching: DenialCaching,
 }
 
-/// An order that was put, and is answered later.
+/// The result of a queued plan, later.
 pub(super) type PendingReply = oneshot::Receiver<PlanResult>;
 
 impl RedisStore {
     pub(super) fn from_parts(parts: StoreParts) -> Self {
         let StoreParts { settings, runtime, deadlines, servers, heartbeat } = parts;
-        let office = BatchContext {
+        let context = BatchContext {
             servers,
             deny_cache: Arc::new(DenyCache::new()),
             counters: Arc::new(StoreCounters::default()),
             clock: SystemClock::new(),
             _own_runtime: runtime.own.map(Arc::new),
         };
-        let watches = Watches::new(office.servers.clone(), office.deny_cache.clone(), runtime.handle.clone());
+        let watches =
+            Watches::new(context.servers.clone(), context.deny_cache.clone(), runtime.handle.clone());
         let inner = RedisInner {
-            context: office,
+            context,
             runtime: runtime.handle,
             refunds: PendingRefunds::default(),
             watches,
@@ -102,24 +106,25 @@ impl RedisStore {
         Self { inner }
     }
 
-    /// How long an operation may take, and what may be learned from it.
-    fn budget(&self, ask: &Ask<'_, '_>, denials: DenialCaching) -> PlanBudget {
+    /// The deadline of an operation, and whether the deny cache may keep its denial.
+    fn budget(&self, ask: &Ask<'_, '_>, denial_caching: DenialCaching) -> PlanBudget {
         let left_ns = ask.deadline.map(|deadline| deadline.as_nanos().saturating_sub(ask.now.as_nanos()));
         let timeout = self.inner.settings.timeout;
         let left = left_ns.map_or(timeout, |left_ns| timeout.min(Duration::from_nanos(left_ns)));
-        PlanBudget { deadline: Instant::now() + left, denial_caching: denials }
+        PlanBudget { deadline: Instant::now() + left, denial_caching }
     }
 
-    /// Waits until nothing is on its way back to Redis that was charged for nothing, for so long at most, and says how much
-    /// of it is left then. Whoever is about to end the runtime, and asks for nothing more, loses none of it so.
+    /// Waits until no refund is pending, up to `at_most`, and returns how many are left. Call this before you
+    /// end the runtime, when you make no more calls: no refund is lost then.
     pub async fn wait_for_refunds(&self, at_most: Duration) -> usize {
-        let giving_back = &self.inner.refunds;
-        // If the runtime is gone, what is on its way back is dropped with it, and this is over.
-        let _ = self.inner.deadlines.timeout_at(Deadlines::deadline_after(at_most), giving_back.wait_idle()).await;
-        giving_back.outstanding()
+        let refunds = &self.inner.refunds;
+        // If the runtime is gone, pending refunds are dropped with it and this ends.
+        let _ =
+            self.inner.deadlines.timeout_at(Deadlines::deadline_after(at_most), refunds.wait_idle()).await;
+        refunds.outstanding()
     }
 
-    /// What it has done so far.
+    /// Counts of what it has done.
     pub fn stats(&self) -> StoreStats {
         let BatchContext { servers, deny_cache, counters, .. } = &self.inner.context;
         StoreStats {
@@ -142,26 +147,28 @@ impl RedisStore {
 impl Store for RedisStore {
     fn ask(&self, ask: &Ask<'_, '_>) -> Response {
         let inner = &self.inner;
-        let order = inner.redis_plan(ask.op, ask.plan);
-        let not_kept = || self.budget(ask, DenialCaching::Disabled);
+        let plan = inner.redis_plan(ask.op, ask.plan);
+        let without_caching = || self.budget(ask, DenialCaching::Disabled);
         Response::Later(match ask.op {
             Op::Check => {
-                let denials = DenialCaching::for_plan(&order);
-                let office = &inner.context;
-                if denials == DenialCaching::Enabled
-                    && let Some(denied) = office.deny_cache.cached_denial(&order, office.clock.now())
+                let denial_caching = DenialCaching::for_plan(&plan);
+                let context = &inner.context;
+                if denial_caching == DenialCaching::Enabled
+                    && let Some(denial) = context.deny_cache.cached_denial(&plan, context.clock.now())
                 {
-                    office.counters.deny_cache_hits.add(1);
-                    return Response::Now(Ok(denied));
+                    context.counters.deny_cache_hits.add(1);
+                    return Response::Now(Ok(denial));
                 }
-                inner.decide(order, self.budget(ask, denials))
+                inner.decide(plan, self.budget(ask, denial_caching))
             }
-            Op::Peek | Op::Deny { .. } => inner.decide(order, not_kept()),
-            Op::Acquire { ttl } => inner.acquire(RedisPlan { op: Op::Check, ..order }, ttl, not_kept()),
-            Op::Renew { token, .. } | Op::Release { token } => inner.change_lease(order, &token, not_kept()),
-            Op::Refund { .. } | Op::Reset => inner.apply(order, not_kept()),
+            Op::Peek | Op::Deny { .. } => inner.decide(plan, without_caching()),
+            Op::Acquire { ttl } => inner.acquire(RedisPlan { op: Op::Check, ..plan }, ttl, without_caching()),
+            Op::Renew { token, .. } | Op::Release { token } => {
+                inner.change_lease(plan, &token, without_caching())
+            }
+            Op::Refund { .. } | Op::Reset => inner.apply(plan, without_caching()),
             op => {
-                let message = format!("it does not know the operation {op:?}");
+                let message = format!("unknown operation {op:?}");
                 return Response::Now(Err(StoreError::Refused(message.into())));
             }
         })
@@ -209,33 +216,35 @@ impl RedisInner {
             counts_from: counts_from(charge.counter.algorithm()),
             deny_cache: charge.policy.deny_cache,
         };
-        let order = RedisPlan::new(op, plan.charges().iter().map(charge).collect());
-        RedisPlan { is_published: true, ..order }
+        let plan = RedisPlan::new(op, plan.charges().iter().map(charge).collect());
+        RedisPlan { is_published: true, ..plan }
     }
 
-    /// Asks whether a plan passes, and charges it unless it is only looked at.
-    pub(super) fn decide(self: &Arc<Self>, order: RedisPlan, patience: PlanBudget) -> ReplyFuture {
-        match self.placement(&order) {
+    /// Decides a plan, and charges it unless it is a peek.
+    pub(super) fn decide(self: &Arc<Self>, plan: RedisPlan, budget: PlanBudget) -> ReplyFuture {
+        match self.placement(&plan) {
             None => {
-                let nothing = Reply::empty(self.context.clock.now());
-                Box::pin(std::future::ready(Ok(nothing)))
+                let reply = Reply::empty(self.context.clock.now());
+                Box::pin(std::future::ready(Ok(reply)))
             }
-            Some(Placement::Whole(place)) if matches!(order.op, Op::Acquire { .. }) => {
-                self.await_reply(patience, self.acquire_whole(place, order, patience), keep_lease)
+            Some(Placement::Whole(location)) if matches!(plan.op, Op::Acquire { .. }) => {
+                self.await_reply(budget, self.acquire_whole(location, plan, budget), keep_lease)
             }
-            Some(Placement::Whole(place)) => {
-                let asking = self.enqueue(place, order, patience);
-                self.await_reply(patience, asking, |answer| answer.map(into_reply).map_err(|unanswered| unanswered.error))
+            Some(Placement::Whole(location)) => {
+                let pending = self.enqueue(location, plan, budget);
+                self.await_reply(budget, pending, |result| {
+                    result.map(into_reply).map_err(|failure| failure.error)
+                })
             }
             Some(Placement::Split(parts)) => {
-                let is_check = matches!(order.op, Op::Check);
-                let mut order = order;
-                if is_check && let Some(owner) = new_owner(self.random_u64(), &order.charges) {
-                    // Nobody could give back a lease without an owner if another part is denied.
-                    order = RedisPlan { op: Op::Acquire { ttl: None }, ..order.with_owner(owner) };
+                let is_check = matches!(plan.op, Op::Check);
+                let mut plan = plan;
+                if is_check && let Some(owner) = new_owner(self.random_u64(), &plan.charges) {
+                    // Without an owner the lease could not be released if another part is denied.
+                    plan = RedisPlan { op: Op::Acquire { ttl: None }, ..plan.with_owner(owner) };
                 }
-                let split = RedisSplitPlan { inner: self.clone(), plan: order, parts, budget: patience };
-                self.await_reply(patience, split.decide(), move |decided| {
+                let split = RedisSplitPlan { inner: self.clone(), plan, parts, budget };
+                self.await_reply(budget, split.decide(), move |decided| {
                     let reply = keep_lease(decided)?;
                     Ok(if is_check { reply.with_lease(LeaseReply::None) } else { reply })
                 })
@@ -243,53 +252,63 @@ impl RedisInner {
         }
     }
 
-    /// Does to a plan's keys what is answered by having been done.
-    fn apply(self: &Arc<Self>, order: RedisPlan, patience: PlanBudget) -> ReplyFuture {
+    /// Applies a refund or a reset, which has no outcomes.
+    fn apply(self: &Arc<Self>, plan: RedisPlan, budget: PlanBudget) -> ReplyFuture {
         let at = self.context.clock.now();
-        match self.placement(&order) {
+        match self.placement(&plan) {
             None => Box::pin(std::future::ready(Ok(Reply::empty(at)))),
-            Some(Placement::Whole(place)) => {
-                let asking = self.enqueue(place, order, patience);
-                self.await_reply(patience, asking, |answer| answer.map(into_reply).map_err(|unanswered| unanswered.error))
+            Some(Placement::Whole(location)) => {
+                let pending = self.enqueue(location, plan, budget);
+                self.await_reply(budget, pending, |result| {
+                    result.map(into_reply).map_err(|failure| failure.error)
+                })
             }
             Some(Placement::Split(parts)) => {
-                let split = RedisSplitPlan { inner: self.clone(), plan: order, parts, budget: patience };
-                self.await_reply(patience, split.apply(), move |changed| changed.map(|()| Reply::empty(at)))
+                let split = RedisSplitPlan { inner: self.clone(), plan, parts, budget };
+                self.await_reply(budget, split.apply(), move |applied| applied.map(|()| Reply::empty(at)))
             }
         }
     }
 
-    /// Puts an order in line for its server.
-    pub(super) fn enqueue(&self, place: KeyLocation, order: RedisPlan, patience: PlanBudget) -> PendingReply {
-        let (answer, asking) = oneshot::channel();
-        let PlanBudget { deadline, denial_caching: denials } = patience;
-        let likeness = self.batch_key(&order);
-        let ticket =
-            ReplyTo { slot: place.slot, batch_key: likeness, deadline, denial_caching: denials, calendar_time: CalendarTime::Estimated, sender: answer };
-        self.with_batcher(place.server, |desk| desk.enqueue(Box::new(PendingPlan { plan: order, reply_to: ticket })));
-        asking
+    /// Queues a plan for its server.
+    pub(super) fn enqueue(&self, location: KeyLocation, plan: RedisPlan, budget: PlanBudget) -> PendingReply {
+        let (sender, pending) = oneshot::channel();
+        let PlanBudget { deadline, denial_caching } = budget;
+        let batch_key = self.batch_key(&plan);
+        let reply_to = ReplyTo {
+            slot: location.slot,
+            batch_key,
+            deadline,
+            denial_caching,
+            calendar_time: CalendarTime::Estimated,
+            sender,
+        };
+        self.with_batcher(location.server, |batcher| {
+            batcher.enqueue(Box::new(PendingPlan { plan, reply_to }));
+        });
+        pending
     }
 
-    /// Where to try again what could not be done at a place. In a cluster another server takes a slot over, with all that
-    /// is in it. Anywhere else another server has never seen it.
-    pub(super) fn relocate(&self, place: KeyLocation, order: &RedisPlan) -> KeyLocation {
-        match (&self.settings.url.deployment, order.charges.first()) {
+    /// Where to retry a plan that failed at a location. In a cluster another server may have taken over the
+    /// slot with all its keys. Elsewhere another server has never seen them.
+    pub(super) fn relocate(&self, location: KeyLocation, plan: &RedisPlan) -> KeyLocation {
+        match (&self.settings.url.deployment, plan.charges.first()) {
             (Deployment::Cluster, Some(charge)) => self.context.servers.locate(hash_tag(&charge.key)),
-            _ => place,
+            _ => location,
         }
     }
 
-    /// Where the keys of an order are; none if it has no charges.
-    pub(super) fn placement(&self, order: &RedisPlan) -> Option<Placement<KeyLocation>> {
+    /// The location of a plan's keys; none if it has no charges.
+    pub(super) fn placement(&self, plan: &RedisPlan) -> Option<Placement<KeyLocation>> {
         let servers = &self.context.servers;
-        Placement::from_locations(order.charges.iter().map(|charge| servers.locate(hash_tag(&charge.key))))
+        Placement::from_locations(plan.charges.iter().map(|charge| servers.locate(hash_tag(&charge.key))))
     }
 
-    /// What comes of a question, or that it did not come in time.
+    /// Waits for a result until the deadline.
     pub(super) fn await_reply<A, Gone>(
         &self,
-        patience: PlanBudget,
-        asking: impl Future<Output = Result<A, Gone>> + Send + 'static,
+        budget: PlanBudget,
+        pending: impl Future<Output = Result<A, Gone>> + Send + 'static,
         read: impl FnOnce(A) -> Result<Reply, StoreError> + Send + 'static,
     ) -> ReplyFuture
     where
@@ -298,9 +317,9 @@ impl RedisInner {
         let counters = self.context.counters.clone();
         let deadlines = self.deadlines.clone();
         Box::pin(async move {
-            let result = match deadlines.timeout_at(patience.deadline, asking).await {
-                Ok(Ok(answer)) => read(answer),
-                // Every question is answered unless the tasks of the store are dropped.
+            let result = match deadlines.timeout_at(budget.deadline, pending).await {
+                Ok(Ok(result)) => read(result),
+                // Every plan gets a result unless the tasks of the store are dropped.
                 Ok(Err(_)) => Err(StoreError::RuntimeGone),
                 Err(Elapsed) => Err(StoreError::TimedOut),
             };
@@ -311,24 +330,24 @@ impl RedisInner {
         })
     }
 
-    /// A number that nobody can guess.
+    /// An unpredictable number.
     pub(super) fn random_u64(&self) -> u64 {
-        let (keys, asked) = &self.random_source;
-        keys.hash_one(asked.fetch_add(1, Ordering::Relaxed))
+        let (keys, counter) = &self.random_source;
+        keys.hash_one(counter.fetch_add(1, Ordering::Relaxed))
     }
 
     fn with_batcher(&self, server: ServerId, act: impl FnOnce(&Batcher)) {
-        if let Some(desk) = self.batchers.read().unwrap_or_else(PoisonError::into_inner).get(&server) {
-            return act(desk);
+        if let Some(batcher) = self.batchers.read().unwrap_or_else(PoisonError::into_inner).get(&server) {
+            return act(batcher);
         }
-        let mut desks = self.batchers.write().unwrap_or_else(PoisonError::into_inner);
-        act(desks.entry(server).or_insert_with(|| Batcher::spawn(&self.runtime, &self.context, server)));
+        let mut batchers = self.batchers.write().unwrap_or_else(PoisonError::into_inner);
+        act(batchers.entry(server).or_insert_with(|| Batcher::spawn(&self.runtime, &self.context, server)));
     }
 
-    fn batch_key(&self, order: &RedisPlan) -> BatchKey {
+    fn batch_key(&self, plan: &RedisPlan) -> BatchKey {
         let (mut limits, mut keys) = (self.hasher.build_hasher(), self.hasher.build_hasher());
-        limits.write_u8(op_code(order));
-        for charge in &order.charges {
+        limits.write_u8(op_code(plan));
+        for charge in &plan.charges {
             limits.write_u8(u8::from(charge.role == Role::Enforced));
             limits.write(after_hash_tag(&charge.key));
             keys.write(&charge.key);
@@ -338,22 +357,22 @@ impl RedisInner {
 }
 
 impl PlanBudget {
-    /// A moment before the time is over, so that what was waited for until then is still heard.
+    /// A moment before the deadline, so that results that were waited for can still be returned in time.
     pub(super) fn before_deadline(self, now: Instant) -> Instant {
         now + self.deadline.saturating_duration_since(now) * 3 / 4
     }
 }
 
-/// The caller has it now.
+/// Hands the lease to the caller.
 fn keep_lease(decided: Result<(Reply, ReleaseOnDrop), StoreError>) -> Result<Reply, StoreError> {
-    let (reply, unclaimed) = decided?;
-    unclaimed.keep();
+    let (reply, release_on_drop) = decided?;
+    release_on_drop.keep();
     Ok(reply)
 }
 
-pub(super) fn into_reply(answered: TimedReply) -> Reply {
-    let seen = answered.reply;
-    Reply::new(seen.at, seen.outcomes).with_lease(seen.lease)
+pub(super) fn into_reply(timed: TimedReply) -> Reply {
+    let reply = timed.reply;
+    Reply::new(reply.at, reply.outcomes).with_lease(reply.lease)
 }
 
 impl std::fmt::Debug for RedisStore {

@@ -1,7 +1,7 @@
-//! Periodic work: what is due is done in [`tick`](crate::Store::tick), which one task calls.
+//! Periodic work: [`tick`](crate::Store::tick) does what is due, and one task calls it.
 //!
-//! Due are heartbeats, and questions whether a cluster or the master of Sentinels is still the same. Work that reacts to an
-//! event, such as connecting again, is not periodic and has tasks of its own.
+//! Periodic work is heartbeats, and checks whether a cluster's slots or the Sentinels' master have changed.
+//! Work that reacts to an event, such as a reconnect, has its own tasks.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -19,22 +19,23 @@ const TICK_INTERVAL: Duration = Duration::from_millis(200);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StoreTicks {
-    /// The store's own, in a task on its runtime.
+    /// The store's own clock, in a task on its runtime.
     #[default]
     Own,
-    /// The caller's: nothing periodic is done but by [`Store::tick`](crate::Store::tick). For tests with a manual clock.
+    /// The caller's: periodic work happens only in [`Store::tick`](crate::Store::tick). For tests with a
+    /// manual clock.
     Caller,
 }
 
 /// When work is due next.
 #[derive(Debug, Default)]
 pub(super) struct PeriodicTimer {
-    /// Nanoseconds; zero if it is not known yet.
+    /// Nanoseconds; zero before the first call.
     next_at_ns: AtomicU64,
 }
 
 impl PeriodicTimer {
-    /// Whether it is due. The first time that it is asked, it is due a pause later.
+    /// Whether work is due. The first call only starts the interval.
     pub(super) fn is_due(&self, now: Timestamp, pause: impl FnOnce() -> Duration) -> bool {
         let at_ns = self.next_at_ns.load(Ordering::Relaxed);
         if at_ns > now.as_nanos() {
@@ -44,10 +45,10 @@ impl PeriodicTimer {
         at_ns > 0
     }
 
-    /// Makes it due a pause from now.
+    /// Makes work due a pause from now.
     pub(super) fn set(&self, now: Timestamp, pause: Duration) {
-        let at = now.saturating_add(Nanos::new(pause.as_nanos()));
-        self.next_at_ns.store(at.as_nanos(), Ordering::Relaxed);
+        let due_at = now.saturating_add(Nanos::new(pause.as_nanos()));
+        self.next_at_ns.store(due_at.as_nanos(), Ordering::Relaxed);
     }
 }
 
@@ -58,7 +59,7 @@ impl RedisInner {
         self.context.servers.tick(now);
     }
 
-    /// Ticks for as long as the store is there.
+    /// Ticks until the store is dropped.
     pub(super) fn spawn_tick_loop(self: &Arc<Self>) {
         self.runtime.spawn(tick_loop(Arc::downgrade(self)));
     }
@@ -79,12 +80,12 @@ mod tests {
 
     #[test]
     fn work_is_due_once_per_interval() {
-        let due = PeriodicTimer::default();
+        let timer = PeriodicTimer::default();
         let is_due =
-            |at_s: u64| due.is_due(Timestamp::from_nanos(at_s * 1_000_000_000), || Duration::from_secs(10));
-        let at: Vec<u64> = (100..140).filter(|at_s| is_due(*at_s)).collect();
-        assert_eq!(at, [110, 120, 130]);
-        // Time that stood still for long is not made up for.
+            |at_s: u64| timer.is_due(Timestamp::from_nanos(at_s * 1_000_000_000), || Duration::from_secs(10));
+        let due_at: Vec<u64> = (100..140).filter(|at_s| is_due(*at_s)).collect();
+        assert_eq!(due_at, [110, 120, 130]);
+        // Missed intervals are not made up for.
         assert!(is_due(1_000));
         assert!(!is_due(1_001));
     }

@@ -1,16 +1,16 @@
-//! Messages that units have come back: waiting requests are woken by them instead of asking again and again.
+//! Messages about released units: they wake waiting requests, so that these need not poll as often.
 //!
-//! The script publishes the name of a key when a lease on it is released, or when units of it are refunded or reset. Each
-//! server has one connection that listens for the keys that are watched. It is opened for the first of them and closed a while
-//! after the last.
+//! The script publishes the name of a key when a lease on it is released, or when its units are refunded or
+//! reset. Each server has one connection that subscribes to the watched keys. It opens for the first of them
+//! and closes a while after the last.
 //!
-//! Messages are sent by `PUBLISH` and not by `SPUBLISH`, which came with Redis 7: Redis 6.2 and Valkey know `PUBLISH` too, and
-//! in a cluster it reaches subscribers at every node, so a subscription outlives it when a slot moves or a master is replaced.
-//! The price is a message to every node of a cluster for each release, which is a fraction of what the release costs.
+//! Messages use `PUBLISH`, not `SPUBLISH`. Redis 6.2 lacks the latter, and in a cluster `PUBLISH` reaches
+//! subscribers at every server, so a subscription survives a moved slot and a new master. The price is one
+//! message to every server of a cluster per release, a fraction of what the release costs.
 //!
-//! A message can be missed while there is no connection, and never arrives where the user of Redis may not subscribe. So a
-//! watch is a hint, and callers poll as well. A watch is also told when its subscription begins, because a message may have been
-//! missed before that.
+//! A message can be lost with a connection, and never arrives if the Redis user may not subscribe. So a watch
+//! is only a hint, and callers poll as well. A watch also fires when its subscription starts, because a
+//! message may have been missed before.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -25,23 +25,24 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
+use super::connection::{SubscribeError, SubscriberConnection};
 use super::deny_cache::DenyCache;
-use super::plan::KeyName;
-use super::servers::{SubscribeError, SubscriberConnection, ServerId, Servers};
+use super::key_name::KeyName;
+use super::topology::{ServerId, Servers};
 use crate::store::{PollChanged, Watch};
 use crate::sync::lock;
 
-/// Keys of one server that are watched at a time. More are not.
+/// Watched keys per server at most. Further keys are not watched.
 const CHANNELS_MAX: usize = 8_192;
-/// Watches of this process at a time. More are not made.
+/// Watches of this process at most. Further watches are refused.
 const WATCHES_MAX: usize = 16_384;
-/// How long a connection to listen on may take.
+/// The timeout to open a subscriber connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// After an attempt to listen that failed.
+/// The pause after an attempt that failed.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
-/// After Redis has refused to let this user subscribe. Somebody may change that.
+/// The pause after Redis denied this user the permission to subscribe. An operator may change that.
 const REFUSED_PAUSE: Duration = Duration::from_secs(30);
-/// How long a connection is kept that nobody needs.
+/// How long an unused connection stays open.
 const IDLE_MAX: Duration = Duration::from_secs(10);
 
 /// All watches of a store.
@@ -49,21 +50,21 @@ pub(super) struct Watches {
     servers: Arc<Servers>,
     deny_cache: Arc<DenyCache>,
     runtime: Handle,
-    /// No more than there are servers.
+    /// At most one per server.
     by_server: Mutex<HashMap<ServerId, Subscriber>>,
     count: Arc<AtomicUsize>,
 }
 
-/// What listens to one server.
+/// The subscriber task of one server.
 struct Subscriber {
     channels: Arc<Channels>,
     task: JoinHandle<()>,
 }
 
-/// The keys of one server that are watched.
+/// The watched keys of one server.
 struct Channels {
     watched: Mutex<WatchedKeys>,
-    /// Told when what is wanted has changed.
+    /// Notified when the watched keys have changed.
     changed: Notify,
     is_forbidden: AtomicBool,
     deny_cache: Arc<DenyCache>,
@@ -71,7 +72,7 @@ struct Channels {
 
 type WatchedKeys = HashMap<KeyName, SmallVec<[Arc<WatchFlag>; 1]>, RandomState>;
 
-/// Whether something has changed for a watch, and what to wake then.
+/// Whether something has changed for a watch, and its waker.
 #[derive(Default)]
 struct WatchFlag {
     is_changed: AtomicBool,
@@ -83,10 +84,14 @@ impl Watches {
         Self { servers, deny_cache, runtime, by_server: Mutex::default(), count: Arc::default() }
     }
 
-    /// A watch of keys at their servers; none if there are too many, or if one of the servers does not let this user subscribe.
+    /// Watches keys at their servers; none if there are too many watches, or if a server does not let this
+    /// user subscribe.
     pub(super) fn watch(&self, keys: impl Iterator<Item = (ServerId, KeyName)>) -> Option<Watch> {
-        let mut watch =
-            KeyWatch { flag: Arc::default(), keys: SmallVec::new(), _permit: WatchPermit::acquire(&self.count)? };
+        let mut watch = KeyWatch {
+            flag: Arc::default(),
+            keys: SmallVec::new(),
+            _permit: WatchPermit::acquire(&self.count)?,
+        };
         for (server, key) in keys {
             let channels = self.channels(server);
             if channels.is_forbidden.load(Ordering::Relaxed) || !channels.add(&key, &watch.flag) {
@@ -106,7 +111,8 @@ impl Watches {
                 is_forbidden: AtomicBool::new(false),
                 deny_cache: self.deny_cache.clone(),
             });
-            let task = self.runtime.spawn(run_subscriber(Arc::downgrade(&self.servers), server, channels.clone()));
+            let task =
+                self.runtime.spawn(run_subscriber(Arc::downgrade(&self.servers), server, channels.clone()));
             Subscriber { channels, task }
         };
         by_server.entry(server).or_insert_with(start).channels.clone()
@@ -120,48 +126,51 @@ impl Drop for Watches {
 }
 
 impl Channels {
-    /// Whether there was room for it.
+    /// Returns whether there was room for the key.
     fn add(&self, key: &KeyName, flag: &Arc<WatchFlag>) -> bool {
-        let mut wanted = lock(&self.watched);
-        if let Some(flags) = wanted.get_mut(key) {
+        let mut watched = lock(&self.watched);
+        if let Some(flags) = watched.get_mut(key) {
             flags.push(flag.clone());
             return true;
         }
-        if wanted.len() >= CHANNELS_MAX {
+        if watched.len() >= CHANNELS_MAX {
             return false;
         }
-        wanted.insert(key.clone(), SmallVec::from_elem(flag.clone(), 1));
-        drop(wanted);
+        watched.insert(key.clone(), SmallVec::from_elem(flag.clone(), 1));
+        drop(watched);
         self.changed.notify_one();
         true
     }
 
     fn remove(&self, key: &KeyName, flag: &Arc<WatchFlag>) {
-        let mut wanted = lock(&self.watched);
-        let Some(flags) = wanted.get_mut(key) else { return };
+        let mut watched = lock(&self.watched);
+        let Some(flags) = watched.get_mut(key) else { return };
         flags.retain(|other| !Arc::ptr_eq(other, flag));
         if flags.is_empty() {
-            wanted.remove(key);
-            drop(wanted);
+            watched.remove(key);
+            drop(watched);
             self.changed.notify_one();
         }
     }
 
-    /// Units of a key may have come back.
+    /// Units of a key may have been released.
     fn notify(&self, key: &[u8]) {
         let key = KeyName::from_slice(key);
         let flags = lock(&self.watched).get(&key).cloned();
-        // A denial from memory would be out of date.
+        // A cached denial would be out of date.
         self.deny_cache.forget_key(&key);
         flags.into_iter().flatten().for_each(|flag| flag.set());
     }
 
-    /// What is wanted and not among these, and what is among these and not wanted.
-    fn subscription_changes(&self, subscribed: &HashSet<KeyName, RandomState>) -> (Vec<KeyName>, Vec<KeyName>) {
-        let wanted = lock(&self.watched);
+    /// The keys to subscribe to, and the keys to unsubscribe from.
+    fn subscription_changes(
+        &self,
+        subscribed: &HashSet<KeyName, RandomState>,
+    ) -> (Vec<KeyName>, Vec<KeyName>) {
+        let watched = lock(&self.watched);
         let is_new = |key: &&KeyName| !subscribed.contains(*key);
-        let new = wanted.keys().filter(is_new).cloned().collect();
-        let gone = subscribed.iter().filter(|key| !wanted.contains_key(*key)).cloned().collect();
+        let new = watched.keys().filter(is_new).cloned().collect();
+        let gone = subscribed.iter().filter(|key| !watched.contains_key(*key)).cloned().collect();
         (new, gone)
     }
 
@@ -180,7 +189,7 @@ impl WatchFlag {
     }
 
     fn poll_changed(&self, context: &mut Context<'_>) -> Poll<()> {
-        // The waker is there before the flag is read, so that a message in between wakes it.
+        // The waker is set before the flag is read, so a message in between wakes it.
         lock(&self.waker).replace(context.waker().clone());
         match self.is_changed.swap(false, Ordering::SeqCst) {
             true => Poll::Ready(()),
@@ -208,14 +217,14 @@ impl Drop for KeyWatch {
     }
 }
 
-/// One of the watches there are.
+/// Counts as one watch until it is dropped.
 struct WatchPermit(Arc<AtomicUsize>);
 
 impl WatchPermit {
     /// None if there are too many.
     fn acquire(count: &Arc<AtomicUsize>) -> Option<Self> {
-        let counted = Self(count.clone());
-        (count.fetch_add(1, Ordering::Relaxed) < WATCHES_MAX).then_some(counted)
+        let permit = Self(count.clone());
+        (count.fetch_add(1, Ordering::Relaxed) < WATCHES_MAX).then_some(permit)
     }
 }
 
@@ -225,22 +234,23 @@ impl Drop for WatchPermit {
     }
 }
 
-/// Why a connection is not listened on any more.
+/// Why a subscriber connection ended.
 enum ListenEnd {
     Broken,
     Forbidden,
     Idle,
 }
 
-/// Listens to one server while keys of it are watched.
+/// Subscribes at one server while its keys are watched.
 async fn run_subscriber(servers: Weak<Servers>, server: ServerId, channels: Arc<Channels>) {
     loop {
         while channels.is_empty() {
             channels.changed.notified().await;
         }
         let Some(all) = servers.upgrade() else { return };
-        let told = channels.clone();
-        let opened = timeout(CONNECT_TIMEOUT, all.open_subscriber(server, move |key| told.notify(key))).await;
+        let notified = channels.clone();
+        let opened =
+            timeout(CONNECT_TIMEOUT, all.open_subscriber(server, move |key| notified.notify(key))).await;
         drop(all);
         let ended = match opened {
             Ok(Ok(listener)) => sync_subscriptions(&listener, &channels).await,
@@ -260,12 +270,12 @@ async fn run_subscriber(servers: Weak<Servers>, server: ServerId, channels: Arc<
     }
 }
 
-/// Subscribes to what is watched, for as long as the connection lasts and anything is.
+/// Keeps the subscriptions equal to the watched keys, until the connection breaks or is idle.
 async fn sync_subscriptions(listener: &SubscriberConnection, channels: &Channels) -> ListenEnd {
     let mut subscribed: HashSet<KeyName, RandomState> = HashSet::default();
     loop {
         let (new, gone) = channels.subscription_changes(&subscribed);
-        let asked = async {
+        let updates = async {
             if !new.is_empty() {
                 listener.subscribe(&new).await?;
             }
@@ -274,7 +284,7 @@ async fn sync_subscriptions(listener: &SubscriberConnection, channels: &Channels
             }
             Ok(())
         };
-        match timeout(CONNECT_TIMEOUT, asked).await {
+        match timeout(CONNECT_TIMEOUT, updates).await {
             Ok(Ok(())) => {}
             Ok(Err(SubscribeError::Forbidden)) => return ListenEnd::Forbidden,
             Ok(Err(SubscribeError::Broken)) | Err(_) => return ListenEnd::Broken,
@@ -283,7 +293,7 @@ async fn sync_subscriptions(listener: &SubscriberConnection, channels: &Channels
             subscribed.remove(key);
         }
         for key in new {
-            // What was published before is not known here.
+            // Messages from before the subscription are lost.
             channels.notify(&key);
             subscribed.insert(key);
         }

@@ -1,35 +1,36 @@
-//! What one file says, of whichever kind it is, and where it says it.
+//! The content of one rules file, of either language, with positions.
 
 use tidegate_core::rules::{Apply, Lookup, Pool, Rule};
 
 use super::Span;
 
-/// A value and where it stands.
+/// A value and its position.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spanned<T> {
     pub value: T,
     pub span: Span,
 }
 
-/// What one file says. Files of one domain are joined by `load`.
+/// The content of one file. `join` merges the files of a domain.
 #[derive(Debug)]
 pub(crate) struct RulesFile {
     pub domain: Spanned<Box<str>>,
-    /// If the file says it.
+    /// None if the file does not set it.
     pub apply: Option<Spanned<Apply>>,
     pub lookup: Lookup,
     pub pools: Vec<Spanned<Pool>>,
     pub rules: Vec<FileRule>,
 }
 
-/// A rule and where its parts stand.
+/// A rule and the positions of its parts.
 #[derive(Debug)]
 pub(crate) struct FileRule {
     pub rule: Rule,
     pub spans: RuleSpans,
 }
 
-/// Where the parts of a rule stand; of lists, one for each of the rule's, or none where nobody will ask.
+/// The positions of the parts of a rule. A list has one for each item, or is empty where no message needs
+/// them.
 #[derive(Clone, Debug)]
 pub(crate) struct RuleSpans {
     /// The whole rule.
@@ -37,15 +38,15 @@ pub(crate) struct RuleSpans {
     pub name: Span,
     pub was: Vec<Span>,
     pub conditions: Vec<Span>,
-    /// Those of all plans one after the other, the default's last.
+    /// The limits of all plans in order, those of the default last.
     pub limits: Vec<LimitSpans>,
     pub candidate: Option<LimitSpans>,
     pub replaces: Vec<Span>,
-    /// None if the rule does not say it.
+    /// None if the rule does not set it.
     pub on_store_failure: Option<Span>,
 }
 
-/// Where the parts of a limit stand.
+/// The positions of the parts of a limit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LimitSpans {
     /// The whole limit.
@@ -56,7 +57,7 @@ pub(crate) struct LimitSpans {
 }
 
 impl RuleSpans {
-    /// Of a rule of which nothing but the whole has a place.
+    /// For a rule of which only the whole has a position.
     pub fn whole(rule: Span) -> Self {
         Self {
             rule,

@@ -1,4 +1,4 @@
-//! Files of one domain add up, and what their rules say of each other is checked.
+//! Merges the files of one domain, and checks the references between rules.
 
 use std::collections::HashMap;
 
@@ -13,12 +13,12 @@ use super::{Span, lint};
 /// The domains of these files, in the order in which the files name them.
 pub(super) fn join(report: &mut Report, files: Vec<RulesFile>) -> Vec<Domain> {
     let mut joined: Vec<RulesFile> = Vec::new();
-    let mut places: HashMap<Box<str>, usize> = HashMap::new();
+    let mut indexes: HashMap<Box<str>, usize> = HashMap::new();
     for file in files {
-        match places.get(&file.domain.value) {
+        match indexes.get(&file.domain.value) {
             Some(at) => merge_file(report, &mut joined[*at], file),
             None => {
-                places.insert(file.domain.value.clone(), joined.len());
+                indexes.insert(file.domain.value.clone(), joined.len());
                 joined.push(file);
             }
         }
@@ -32,32 +32,39 @@ pub(super) fn join(report: &mut Report, files: Vec<RulesFile>) -> Vec<Domain> {
     joined.into_iter().map(domain).collect()
 }
 
-/// Adds a file to the first of its domain.
+/// Merges a file into the first file of its domain.
 fn merge_file(report: &mut Report, first: &mut RulesFile, mut next: RulesFile) {
     if first.lookup == Lookup::DescriptorTree && next.lookup == Lookup::DescriptorTree {
-        let message = format!("domain `{}` has a file already", printable(&next.domain.value));
-        let found = Diagnostic::error("duplicate-domain", next.domain.span, message);
-        let found = found.related(first.domain.span, "the first");
+        let message = format!("domain `{}` already has a file", printable(&next.domain.value));
+        let diagnostic = Diagnostic::error("duplicate-domain", next.domain.span, message);
+        let diagnostic = diagnostic.related(first.domain.span, "the first");
         report.push(
-            found.hint("a domain of descriptors is one file; put them together, or name another domain"),
+            diagnostic
+                .hint("a domain with descriptors must be one file; merge the files, or name another domain"),
         );
         return;
     }
     if (first.lookup == Lookup::DescriptorTree) != (next.lookup == Lookup::DescriptorTree) {
         let message = format!("domain `{}` has files of both kinds", printable(&next.domain.value));
-        let found = Diagnostic::error("contradiction", next.domain.span, message);
+        let diagnostic = Diagnostic::error("contradiction", next.domain.span, message);
         report.push(
-            found
+            diagnostic
                 .related(first.domain.span, "the other kind")
                 .hint("write rules of one kind in a domain, or name another domain"),
         );
     }
     match (&first.apply, &next.apply) {
-        (Some(one), Some(other)) if one.value != other.value => {
-            let message =
-                format!("the files of domain `{}` apply their rules differently", printable(&next.domain.value));
-            let found = Diagnostic::error("contradiction", other.span, message);
-            report.push(found.related(one.span, "here").hint("say it once, or the same everywhere"));
+        (Some(first_apply), Some(next_apply)) if first_apply.value != next_apply.value => {
+            let message = format!(
+                "the files of domain `{}` apply their rules differently",
+                printable(&next.domain.value)
+            );
+            let diagnostic = Diagnostic::error("contradiction", next_apply.span, message);
+            report.push(
+                diagnostic
+                    .related(first_apply.span, "here")
+                    .hint("set it once, or to the same value everywhere"),
+            );
         }
         (None, Some(_)) => first.apply = next.apply.take(),
         _ => {}
@@ -102,27 +109,27 @@ fn check(report: &mut Report, file: &RulesFile) {
     }
 }
 
-/// Where each name stands; that it stands once is checked.
+/// The position of each name. Reports duplicates.
 fn check_unique_names<'a>(
     report: &mut Report,
     what: &str,
     names: impl Iterator<Item = Spanned<&'a str>>,
 ) -> HashMap<&'a str, Span> {
-    let mut seen: HashMap<&str, Span> = HashMap::new();
+    let mut first_spans: HashMap<&str, Span> = HashMap::new();
     for name in names {
-        match seen.get(name.value) {
-            None => _ = seen.insert(name.value, name.span),
+        match first_spans.get(name.value) {
+            None => _ = first_spans.insert(name.value, name.span),
             Some(first) => {
                 let message = format!("two {what}s are named `{}`", printable(name.value));
-                let found = Diagnostic::error("duplicate-name", name.span, message).label("again here");
-                report.push(found.related(*first, "first here").hint("choose another name"));
+                let diagnostic = Diagnostic::error("duplicate-name", name.span, message).label("again here");
+                report.push(diagnostic.related(*first, "first here").hint("choose another name"));
             }
         }
     }
-    seen
+    first_spans
 }
 
-/// A name that a rule had must be nobody else's: two rules would share their counters.
+/// Reports a former name that another rule uses: two rules would share their counters.
 fn check_was<'a>(
     report: &mut Report,
     rule: &'a FileRule,
@@ -131,16 +138,18 @@ fn check_was<'a>(
 ) {
     for (name, at) in rule.rule.was.iter().zip(&rule.spans.was) {
         let message = format!("the name `{}` is in use", printable(name));
-        let found = Diagnostic::error("name-in-use", *at, message);
-        if let Some(used) = names.get(&**name) {
-            let hint = if *used == rule.spans.name {
-                "a rule was called something else before; leave `was` out"
+        let diagnostic = Diagnostic::error("name-in-use", *at, message);
+        if let Some(user) = names.get(&**name) {
+            let hint = if *user == rule.spans.name {
+                "`was` is for former names; leave it out"
             } else {
                 "two rules cannot have the same counters; leave `was` out, or rename the other rule"
             };
-            report.push(found.related(*used, "by this rule").hint(hint));
-        } else if let Some(used) = was.insert(name, *at) {
-            report.push(found.related(used, "here already").hint("two rules cannot have the same counters"));
+            report.push(diagnostic.related(*user, "by this rule").hint(hint));
+        } else if let Some(user) = was.insert(name, *at) {
+            report.push(
+                diagnostic.related(user, "here already").hint("two rules cannot have the same counters"),
+            );
         }
     }
 }
@@ -148,24 +157,25 @@ fn check_was<'a>(
 fn check_replaces(report: &mut Report, rule: &FileRule, names: &HashMap<&str, Span>) {
     for (name, at) in rule.rule.replaces.iter().zip(&rule.spans.replaces) {
         if *name == rule.rule.name {
-            let found = Diagnostic::error("replaces-itself", *at, "a rule cannot replace itself");
-            report.push(found.hint("name the rules that do not apply where this one does"));
+            let diagnostic = Diagnostic::error("replaces-itself", *at, "a rule cannot replace itself");
+            report.push(diagnostic.hint("name the rules that this one replaces"));
         } else if !names.contains_key(&**name) {
-            let hint = suggest_name(report, name, names).unwrap_or_else(|| "name a rule of this domain".to_owned());
+            let hint =
+                suggest_name(report, name, names).unwrap_or_else(|| "name a rule of this domain".to_owned());
             let message = format!("there is no rule `{}`", printable(name));
             report.push(Diagnostic::error("unknown-rule", *at, message).hint(hint));
         }
     }
 }
 
-/// A hint at the name that was meant. Not worked out for errors that are not kept, nor among more names than anybody
-/// wrote by hand: files may have a hundred thousand rules, and as many errors.
-fn suggest_name(report: &Report, name: &str, known: &HashMap<&str, Span>) -> Option<String> {
+/// Suggests a similar name. Not for errors that the report drops, nor among more names than people write by
+/// hand: a file may have a hundred thousand rules, and as many errors.
+fn suggest_name(report: &Report, name: &str, names: &HashMap<&str, Span>) -> Option<String> {
     const NAMES_COMPARED_MAX: usize = 1_000;
-    if report.has_max_errors() || known.len() > NAMES_COMPARED_MAX {
+    if report.has_max_errors() || names.len() > NAMES_COMPARED_MAX {
         return None;
     }
-    let mut known: Vec<&str> = known.keys().copied().collect();
-    known.sort_unstable();
-    did_you_mean(name, &known)
+    let mut names: Vec<&str> = names.keys().copied().collect();
+    names.sort_unstable();
+    did_you_mean(name, &names)
 }

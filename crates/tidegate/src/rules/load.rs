@@ -1,8 +1,4 @@
-//! From files to domains.
-
-mod paths;
-
-pub(super) use paths::{InputFile, read_files};
+//! Loads files into domains.
 
 use std::path::PathBuf;
 
@@ -10,13 +6,14 @@ use tidegate_core::rules::Domain;
 
 use super::diagnostic::{Diagnostic, Report};
 use super::file::RulesFile;
-use super::reader::Reader;
-use super::yaml::{self, FILE_BYTES_MAX, Node};
+use super::yaml::{self, FILE_BYTES_MAX, Node, Reader};
 use super::{FileId, envoy, join, native};
 
-/// The most files of one load.
+pub(super) use super::paths::{InputFile, read_files};
+
+/// Files of one load at most.
 pub const FILES_MAX: usize = 4_096;
-/// The most bytes of the files of one load, give or take the last of them.
+/// Bytes of all files of one load at most, apart from the last file.
 pub const BYTES_MAX: usize = 256 << 20;
 
 /// Rules that can be used.
@@ -25,48 +22,47 @@ pub const BYTES_MAX: usize = 256 << 20;
 pub struct LoadedRules {
     /// The domains, in the order in which the files name them.
     pub domains: Vec<Domain>,
-    /// Warnings, maybe.
+    /// The warnings, if any.
     pub report: Report,
 }
 
 /// The rules of one file, which messages call `name`.
 pub fn parse(name: &str, text: &str) -> Result<LoadedRules, Report> {
-    let mut loading = RulesLoader::default();
-    loading.add(&InputFile { name: name.to_owned(), content: Ok(text.into()) });
-    loading.finish()
+    let mut loader = RulesLoader::default();
+    loader.add(&InputFile { name: name.to_owned(), content: Ok(text.into()) });
+    loader.finish()
 }
 
-/// The rules of all these files, and of the `*.yaml` and `*.yml` files right in these directories, in the order of
-/// their names. Files of one domain add up. Hidden files and directories in a directory are left out; a link to a
-/// file is a file.
+/// The rules of all these files, and of the `*.yaml` and `*.yml` files in these directories, by name. Files
+/// of one domain are merged. Hidden files and subdirectories are ignored. A link to a file counts as a file.
 pub fn load(paths: &[PathBuf]) -> Result<LoadedRules, Report> {
     load_files(&read_files(paths))
 }
 
 /// The rules of files that were read.
 pub(super) fn load_files(files: &[InputFile]) -> Result<LoadedRules, Report> {
-    let mut loading = RulesLoader::default();
+    let mut loader = RulesLoader::default();
     for file in files {
-        loading.add(file);
+        loader.add(file);
     }
     if files.is_empty() {
-        let none = Diagnostic::file_error("no-files", FileId(0), "there are no files to read");
-        add_file_error(&mut loading.report, "", none);
+        let error = Diagnostic::file_error("no-files", FileId(0), "there are no files to read");
+        add_file_error(&mut loader.report, "", error);
     }
-    loading.finish()
+    loader.finish()
 }
 
-/// What was read so far.
+/// What was loaded so far.
 #[derive(Default)]
 struct RulesLoader {
     report: Report,
     files: Vec<RulesFile>,
-    /// Of every file that is one, in their order.
+    /// The trees of the files that could be parsed, in order.
     trees: Vec<(FileId, Node)>,
 }
 
 impl RulesLoader {
-    /// Reads a file's text, whatever kind of rules it holds.
+    /// Reads a file of either language.
     fn add(&mut self, file: &InputFile) {
         let Some(file) = add_source_text(&mut self.report, file) else { return };
         let Some(root) = yaml::read(&mut self.report, file) else { return };
@@ -88,36 +84,39 @@ impl RulesLoader {
     }
 }
 
-/// The text of a file, if it was read, is text and not too long. What is wrong with it is in the report then.
-pub(super) fn add_source_text(report: &mut Report, InputFile { name, content }: &InputFile) -> Option<FileId> {
+/// Adds the text of a file, if it was read, is UTF-8 and not too long. Otherwise adds an error.
+pub(super) fn add_source_text(
+    report: &mut Report,
+    InputFile { name, content }: &InputFile,
+) -> Option<FileId> {
     let bytes = match content {
         Ok(bytes) => bytes,
-        Err(unread) => return add_file_error(report, name, (**unread).clone()),
+        Err(error) => return add_file_error(report, name, (**error).clone()),
     };
     if bytes.len() > FILE_BYTES_MAX {
         let message = format!("the file has more than {FILE_BYTES_MAX} bytes");
-        let found = Diagnostic::file_error("file-too-large", FileId(0), message);
-        return add_file_error(report, name, found.hint("split it into several"));
+        let diagnostic = Diagnostic::file_error("file-too-large", FileId(0), message);
+        return add_file_error(report, name, diagnostic.hint("split it into several files"));
     }
     match str::from_utf8(bytes) {
         Ok(text) => Some(report.add_source(name, text)),
         Err(error) => {
             let at = error.valid_up_to();
-            let message = format!("the file is not UTF-8: byte {at} (0x{:02x}) is not", bytes[at]);
-            let found = Diagnostic::file_error("not-utf-8", FileId(0), message);
-            add_file_error(report, name, found.hint("save it as UTF-8"))
+            let message = format!("the file is not UTF-8: invalid byte 0x{:02x} at offset {at}", bytes[at]);
+            let diagnostic = Diagnostic::file_error("not-utf-8", FileId(0), message);
+            add_file_error(report, name, diagnostic.hint("save it as UTF-8"))
         }
     }
 }
 
-/// Notes what is wrong with a file that is not read.
-fn add_file_error(report: &mut Report, name: &str, found: Diagnostic) -> Option<FileId> {
+/// Adds the error of a file that is not read.
+fn add_file_error(report: &mut Report, name: &str, diagnostic: Diagnostic) -> Option<FileId> {
     let file = report.add_source(name, "");
-    report.push(Diagnostic { file, ..found });
+    report.push(Diagnostic { file, ..diagnostic });
     None
 }
 
-/// What a file says. The kind is told by its fields; this is the one place that knows the kinds.
+/// The content of a file. Its fields show the language; only this function knows both languages.
 fn read_rules_file(reader: &mut Reader<'_>, root: &Node) -> Option<RulesFile> {
     if envoy::is_envoy_file(root) {
         return envoy::read(reader, root);

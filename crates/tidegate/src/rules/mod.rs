@@ -1,11 +1,15 @@
 //! Rules from files.
 //!
 //! ```text
-//! text   ->  Node              yaml/: a tree with positions, in bounds
-//! Node   ->  rules of a file   native/ or envoy/, by reader/: what is known, of which type, and what was meant
-//! files  ->  Domains           load.rs: files of one domain add up; lint/ says what is legal but odd
-//! errors ->  Report            diagnostic/: all of them at once, as a compiler would say it, or as JSON
+//! text   ->  Node              yaml/: a tree with positions, bounded in bytes, nodes and depth
+//! Node   ->  RulesFile         native/ or envoy/: which fields are known, their types, and suggestions
+//! files  ->  Domains           load.rs, join.rs: merge the files of a domain; lint/: warnings
+//! errors ->  Report            diagnostic/: all errors together, as text like a compiler's or as JSON
 //! ```
+//!
+//! A reader takes what it can read and reports what is wrong, so all errors of a file appear in one report.
+//! Both languages end in the same model, [`Domain`]. Files for envoyproxy/ratelimit differ only in how a
+//! descriptor finds its rule ([`Lookup::DescriptorTree`]).
 //!
 //! ```
 //! let loaded = tidegate::rules::parse("api.yaml", "domain: api\nrules: [ { name: all, limit: 5 per second } ]")?;
@@ -20,13 +24,13 @@ mod diagnostic;
 pub mod envoy;
 mod expectations;
 mod file;
-mod flat;
+mod flat_file;
 mod join;
 mod lint;
 mod load;
 mod native;
 mod owned_request;
-mod reader;
+pub(crate) mod paths;
 mod reloader;
 mod schema;
 mod source;
@@ -36,18 +40,19 @@ mod yaml;
 pub use crate::engine::Answer;
 pub use diagnostic::{Colour, DIAGNOSTICS_MAX, Diagnostic, Related, Report, Severity};
 pub use expectations::{RuleTests, STEP_TIMES_MAX, TESTS_REQUESTS_MAX, TestResult, TestResults, TestStatus};
-pub use flat::{FlatField, FlatFile, FlatValue};
+pub use flat_file::{FlatField, FlatFile, FlatValue};
 pub use load::{BYTES_MAX, FILES_MAX, LoadedRules, load, parse};
 pub use native::{LIMITS_PER_RULE_MAX, NAME_BYTES_MAX};
 pub use owned_request::{OwnedDescriptor, OwnedRequest};
 pub use reloader::{Reload, Reloader};
 pub use schema::schema;
-pub use source::{SourceUpdate, Source};
+pub use source::{Source, SourceUpdate};
 pub use span::{FileId, Span};
 pub use tidegate_core::rules::{
-    Action, Apply, KeyStatus, Attribute, CompiledLimit, Condition, CostSource, DenyCache, Descriptor, Domain,
-    CompiledDomain, Elastic, ElasticSource, EntryPatterns, Entry, AnswerKind, KeySpec, KeyPart, Level, LimitAnswer, LimitId, RuleLimits,
-    Lookup, Margin, OnMissingKey, ParseLevelError, REQUEST_LIMIT_RULE, OnStoreFailure, Pattern, Pool, Request, RequestLimit,
-    Rule, RuleLimit, Ruleset, RulesetError, Signal, Tiers, TimeUnit,
+    Action, AnswerKind, Apply, Attribute, CompiledDomain, CompiledLimit, Condition, CostSource, Descriptor,
+    Domain, Elastic, ElasticSource, Entry, EntryPatterns, KeyPart, KeySpec, KeyStatus, Level, LimitAnswer,
+    Lookup, Margin, OnMissingKey, ParseLevelError, Pattern, Pool, REQUEST_LIMIT_RULE, Request, RequestLimit,
+    Rule, RuleLimit, RuleLimits, Ruleset, RulesetError, Signal, Tiers, TimeUnit,
 };
+pub use tidegate_core::{DenyCache, LimitId, OnStoreFailure};
 pub use yaml::{DEPTH_MAX, FILE_BYTES_MAX, NODES_MAX};

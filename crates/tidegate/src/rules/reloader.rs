@@ -1,33 +1,33 @@
-//! Rules in force, kept up with their files.
+//! Keeps the active rules up to date with their files.
 
 use tidegate_core::rules::RulesetError;
 
 use super::diagnostic::Diagnostic;
-use super::{SourceUpdate, Report, Source};
+use super::{Report, Source, SourceUpdate};
 use crate::store::Store;
 use crate::{Clock, Engine};
 
-/// An engine and the files that its rules are from. Whoever holds it calls [`reload`](Self::reload) from time to time.
+/// An engine and the files of its rules. Call [`reload`](Self::reload) from time to time.
 #[derive(Debug)]
 pub struct Reloader<C, S> {
     engine: Engine<C, S>,
     source: Source,
 }
 
-/// What became of the rules in force.
+/// What happened to the active rules.
 #[derive(Clone, Debug)]
 pub enum Reload {
-    /// Nothing: the files are as they were.
+    /// Nothing: the files have not changed.
     Unchanged,
-    /// The files are others, and what they say is in force. There may be warnings.
+    /// The files have changed, and their rules are active now. There may be warnings.
     Replaced(Report),
-    /// The files are others, and cannot be used, for these reasons: the rules before go on.
+    /// The files have changed but have errors. The previous rules stay active.
     Rejected(Report),
 }
 
 impl<C: Clock, S: Store> Reloader<C, S> {
-    /// Keeps the rules of an engine up with files. If the source was asked before, what it said then is taken for what
-    /// is in force.
+    /// Keeps the rules of an engine up to date with files. If the source was polled before, its last result
+    /// counts as active.
     pub fn new(engine: Engine<C, S>, source: Source) -> Self {
         Self { engine, source }
     }
@@ -37,7 +37,7 @@ impl<C: Clock, S: Store> Reloader<C, S> {
         &self.engine
     }
 
-    /// Looks at the files, and puts into force what they say if it changed and can be used. No counter is reset.
+    /// Reads the files, and activates their rules if they changed and have no errors. No counter is reset.
     pub fn reload(&mut self) -> Reload {
         match self.source.poll() {
             SourceUpdate::Unchanged => Reload::Unchanged,
@@ -50,8 +50,8 @@ impl<C: Clock, S: Store> Reloader<C, S> {
     }
 }
 
-/// Rules that were read and do not go together. Files are checked for that while they are read, where it can be said
-/// better.
+/// The report for rules that were read but do not fit together. The loader checks the same with better
+/// messages.
 fn ruleset_report(error: &RulesetError) -> Report {
     let mut report = Report::default();
     let file = report.add_source("all files together", "");

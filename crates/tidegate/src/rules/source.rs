@@ -1,4 +1,4 @@
-//! Files that may change.
+//! Rules files that may change.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::path::PathBuf;
@@ -8,54 +8,53 @@ use siphasher::sip128::{Hasher128 as _, SipHasher24};
 use super::load::{InputFile, load_files, read_files};
 use super::{LoadedRules, Report};
 
-/// Rules files and directories of them, looked at again whenever somebody asks.
+/// Rules files and directories that may change, read again on every [`poll`](Self::poll).
 ///
-/// There is no thread, no clock and no notification in it: whoever holds it calls [`poll`](Self::poll) as often as
-/// changes have to be seen. Every call reads every file and compares what is in them, not what the file system says
-/// about them. So it sees an edit of the same length within the same tick of the file system's clock, and files that
-/// change by a link, as those of a Kubernetes ConfigMap do.
+/// It has no thread, no clock and no notification: call [`poll`](Self::poll) as often as changes must be
+/// seen. Every call reads every file and compares the content, not the file system's metadata. So it sees an
+/// edit of the same length within the same tick of the file system's clock, and files that change by a link,
+/// as those of a Kubernetes ConfigMap do.
 ///
 /// The bytes that are compared are the bytes that are parsed: nothing can change in between.
 ///
-/// A file should be replaced by a rename. One that is written in place may be seen half written. Mostly that is
-/// [`Broken`](Polled::Broken), and the next call sees the rest; but of a file that is cut right behind a rule nobody
-/// can tell that there is more to come.
+/// Replace a file by a rename. A file that is written in place may be read half written. Usually it is then
+/// [`Invalid`](SourceUpdate::Invalid), and the next call sees the rest. But a file that is cut right after a
+/// rule looks complete.
 ///
 /// ```
-/// use tidegate::rules::{Polled, Source};
+/// use tidegate::rules::{Source, SourceUpdate};
 /// # let directory = std::env::temp_dir().join(format!("tidegate-doc-source-{}", std::process::id()));
 /// # std::fs::create_dir_all(&directory).unwrap();
 /// # let path = directory.join("api.yaml");
 ///
 /// std::fs::write(&path, "domain: api\nrules: [ { name: all, limit: 5 per second } ]").unwrap();
 /// let mut source = Source::new([path.clone()]);
-/// assert!(matches!(source.poll(), Polled::Changed(loaded) if loaded.domains.len() == 1));
-/// assert!(matches!(source.poll(), Polled::Unchanged));
+/// assert!(matches!(source.poll(), SourceUpdate::Changed(loaded) if loaded.domains.len() == 1));
+/// assert!(matches!(source.poll(), SourceUpdate::Unchanged));
 ///
 /// std::fs::write(&path, "domain: api\nrules: [ { name: all, limit: 5 per sekond } ]").unwrap();
-/// assert!(matches!(source.poll(), Polled::Broken(report) if report.errors() == 1));
-/// assert!(matches!(source.poll(), Polled::Unchanged));
+/// assert!(matches!(source.poll(), SourceUpdate::Invalid(report) if report.errors() == 1));
+/// assert!(matches!(source.poll(), SourceUpdate::Unchanged));
 /// # std::fs::remove_dir_all(&directory).unwrap();
 /// ```
 #[derive(Debug)]
 pub struct Source {
     paths: Vec<PathBuf>,
-    /// Nobody can make files that look alike to it.
+    /// Random, so that no one can craft files with the same fingerprint.
     hash_key: [u64; 2],
-    /// What there was when somebody asked last.
+    /// The fingerprint at the last poll.
     last_fingerprint: Option<Fingerprint>,
 }
 
-/// What became of files since somebody asked last.
+/// What changed since the last poll.
 #[derive(Clone, Debug)]
 pub enum SourceUpdate {
-    /// Nothing. If they were broken then, they are so still.
+    /// Nothing. If the files were invalid then, they still are.
     Unchanged,
-    /// They are others, and can be used. Also, when files were broken and are again as they were before: so whoever
-    /// holds the last good ones learns that this is over.
+    /// The files have changed and have no errors. Also returned when invalid files are again as they were
+    /// before, so that the caller learns that the problem is over.
     Changed(LoadedRules),
-    /// They are others, and cannot be used: this is what is wrong with them. It is said once. Whoever holds the last
-    /// good ones goes on with them.
+    /// The files have changed and have errors, which are reported once. Keep using the last valid rules.
     Invalid(Report),
 }
 
@@ -63,12 +62,12 @@ pub enum SourceUpdate {
 struct Fingerprint(u128);
 
 impl Source {
-    /// The rules of these files and directories, by the order and the names that [`load`](super::load) goes by. Nothing
-    /// is read yet: the first [`poll`](Self::poll) does.
+    /// The rules of these files and directories, in the order of [`load`](super::load). Nothing is read
+    /// before the first [`poll`](Self::poll).
     pub fn new(paths: impl IntoIterator<Item = PathBuf>) -> Self {
         let random = RandomState::new();
-        let key = [random.hash_one(1), random.hash_one(2)];
-        Self { paths: paths.into_iter().collect(), hash_key: key, last_fingerprint: None }
+        let hash_key = [random.hash_one(1), random.hash_one(2)];
+        Self { paths: paths.into_iter().collect(), hash_key, last_fingerprint: None }
     }
 
     /// The files and directories.
@@ -76,7 +75,8 @@ impl Source {
         &self.paths
     }
 
-    /// Reads the files, and says whether they are others than when this was called last. The first time they are.
+    /// Reads the files, and returns whether they changed since the last call. The first call always returns a
+    /// change.
     pub fn poll(&mut self) -> SourceUpdate {
         let files = read_files(&self.paths);
         let now = self.fingerprint(&files);
@@ -89,10 +89,10 @@ impl Source {
         }
     }
 
-    /// Of the names and all that is in the files, or why that could not be read.
+    /// The fingerprint of the names and the content of all files, or of the errors of reading them.
     fn fingerprint(&self, files: &[InputFile]) -> Fingerprint {
         let mut hasher = SipHasher24::new_with_keys(self.hash_key[0], self.hash_key[1]);
-        // With its length before it, no part can run into the next.
+        // The length comes first, so that no part can run into the next.
         let mut add = |bytes: &[u8]| {
             hasher.write_usize(bytes.len());
             hasher.write(bytes);
@@ -104,9 +104,9 @@ impl Source {
                     add(b"read");
                     add(bytes);
                 }
-                Err(unread) => {
+                Err(error) => {
                     add(b"unread");
-                    add(unread.message.as_bytes());
+                    add(error.message.as_bytes());
                 }
             }
         }

@@ -1,21 +1,21 @@
-//! Where in which file something stands.
+//! Positions in files.
 
-/// Which file of a [`Report`](super::Report).
+/// A file of a [`Report`](super::Report).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileId(pub(super) u32);
 
-/// A piece of a file.
+/// A range of bytes in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     /// The file.
     pub file: FileId,
-    /// Its first byte, from 0.
+    /// The first byte, from 0.
     pub start: u32,
-    /// The byte after its last.
+    /// The byte after the last.
     pub end: u32,
-    /// The line of its first character, from 1.
+    /// The line of the first character, from 1.
     pub line: u32,
-    /// The column of its first character, in characters, from 1.
+    /// The column of the first character, in characters, from 1.
     pub column: u32,
 }
 

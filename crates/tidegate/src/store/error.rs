@@ -2,26 +2,26 @@
 
 use std::fmt;
 
-/// Why a store did not answer. What it was asked for may have been charged nevertheless.
+/// Why a store did not answer. The operation may have been charged nevertheless.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// Not in time.
+    /// The reply did not come in time.
     TimedOut,
-    /// It has not answered for a while and is not asked, until a probe says that it is back.
+    /// The circuit breaker is open: the store has not answered for a while, and is not asked until a probe succeeds.
     BreakerOpen,
-    /// Too many operations wait for it, so this one was not started.
+    /// Too many operations wait for the store, so this one was not started.
     Overloaded,
-    /// It answered that it cannot: what it said.
+    /// The store answered with an error. Carries its text.
     Refused(Box<str>),
-    /// What it holds for a key was not put there by Tidegate: the key's name.
+    /// The value of a key was not written by Tidegate. Carries the name of the key.
     Unreadable(Box<str>),
-    /// The tokio runtime that the store runs on was dropped, so nothing can be asked any more.
+    /// The tokio runtime of the store was dropped, so nothing can be asked any more.
     RuntimeGone,
 }
 
 impl StoreError {
-    /// Its name in metrics.
+    /// The name in metrics.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::TimedOut => "timed_out",
@@ -38,17 +38,17 @@ impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TimedOut => f.write_str("the shared store did not answer in time"),
-            Self::BreakerOpen => f.write_str("the shared store does not answer, and is asked again when it is back"),
+            Self::BreakerOpen => f.write_str("the shared store does not answer; it is asked again when it is back"),
             Self::Overloaded => f.write_str("too many requests wait for the shared store"),
-            Self::Refused(said) => write!(f, "the shared store refused: {said}"),
+            Self::Refused(text) => write!(f, "the shared store refused: {text}"),
             Self::Unreadable(key) => write!(
                 f,
-                "the shared store holds something at `{key}` that is no counter (hint: delete that key, or give Tidegate \
-                 a namespace of its own)"
+                "the value at `{key}` in the shared store is not a counter (hint: delete the key, or give Tidegate its \
+                 own namespace)"
             ),
             Self::RuntimeGone => f.write_str(
-                "the tokio runtime that the shared store runs on was dropped (hint: keep that runtime for as long as the \
-                 store is used, or let the store have a runtime of its own)",
+                "the tokio runtime of the shared store was dropped (hint: keep that runtime while the store is used, \
+                 or give the store its own runtime)",
             ),
         }
     }

@@ -1,24 +1,29 @@
-//! A layer over a shared store: what this process decides while that store does not answer.
+//! A layer over a shared store: how this process decides while that store does not answer.
 //!
-//! A limit that is enforced locally is divided by the number of nodes that share the store, and counted in this process's memory.
-//! A limit with `on_store_failure: allow` is left out, and answers as for a key never seen. If any limit says `deny`, nothing is
-//! charged, because the request does not pass.
+//! The `on_store_failure` of each charge decides:
 //!
-//! Charges with [`Mode::Local`] are counted in this process's memory in any case.
+//! - `local`: the limit is divided by the number of nodes that share the store, and counted in the memory of this
+//!   process.
+//! - `allow`: the limit is ignored, and answers as for a key that was never seen.
+//! - `deny`: the request is denied, and nothing is charged. A concurrency limit denies unless its rule says otherwise,
+//!   because nodes that cannot see each other would grant the same lock.
+//!
+//! Charges with [`Mode::Local`] are always counted in the memory of this process.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_core::{
-    Charge, Counter, Limit, Mode, Nanos, OnStoreFailure, Op, Outcome, Plan, Timestamp, OutcomeKind, Wait,
+    Charge, Counter, Limit, Mode, Nanos, OnStoreFailure, Op, Outcome, OutcomeKind, Plan, Timestamp, Wait,
 };
 
 use super::{Ask, LeaseReply, Reply, Response, SpawnFn, Store, StoreError, Watch, mixed};
 use crate::Outcomes;
 use crate::memory::MemoryStore;
 
-/// A shared store, and this process's memory for while it does not answer. A clone is the same if a clone of `S` is.
+/// A shared store, with the memory of this process for when it does not answer. A clone shares the store if a clone of
+/// `S` does.
 #[derive(Clone)]
 pub struct Fallback<S> {
     shared: S,
@@ -26,7 +31,7 @@ pub struct Fallback<S> {
 }
 
 impl<S> Fallback<S> {
-    /// When to try again what only the shared store can admit: it may be back by then.
+    /// When to retry what only the shared store can admit: it may be back by then.
     pub(crate) const RETRY_AFTER: Wait = Wait::of(Nanos::new(1_000_000_000));
 
     /// A layer over `shared` that counts in `memory` while `shared` does not answer.
@@ -39,7 +44,7 @@ impl<S> Fallback<S> {
         &self.shared
     }
 
-    /// This process's memory.
+    /// The memory of this process.
     pub fn memory(&self) -> &Arc<MemoryStore> {
         &self.memory
     }
@@ -52,12 +57,13 @@ impl<S: Store> Store for Fallback<S> {
             return mixed::ask(&self.memory, &self.shared, ask);
         }
         match ask.op {
-            // A lease that was handed out while the shared store was away is in memory, whose seal tells.
+            // A lease that was granted while the shared store did not answer is in memory. The seal of its token shows
+            // that.
             Op::Renew { .. } | Op::Release { .. } => {
-                let own = self.memory.ask_now(ask);
-                match own.lease {
+                let reply = self.memory.ask_now(ask);
+                match reply.lease {
                     LeaseReply::WrongOwner => self.shared.ask(ask),
-                    _ => Response::Now(Ok(own)),
+                    _ => Response::Now(Ok(reply)),
                 }
             }
             Op::Reset => {
@@ -81,7 +87,7 @@ impl<S: Store> Store for Fallback<S> {
             })
             .collect();
         let nodes = self.shared.live_nodes();
-        // A charge that is always counted here has all of its limit.
+        // A charge that is always counted here has its whole limit.
         let share = |charge: &Charge<'_>| match is_local(charge) {
             true => charge.counter.clone(),
             false => charge.counter.node_share(nodes),
@@ -89,17 +95,18 @@ impl<S: Store> Store for Fallback<S> {
         let shares: Vec<Counter> = counted.iter().map(|index| share(&charges[*index])).collect();
         let mut plan = Plan::new();
         for (index, counter) in counted.iter().zip(&shares) {
-            // The plan has no more charges than the one that was asked about.
+            // Cannot fail: the plan has at most as many charges as the one that was asked about.
             let _ = plan.add(Charge { counter, ..charges[*index] });
         }
-        let own = self.memory.ask_now(&Ask { op, plan: &plan, ..*ask });
+        let reply = self.memory.ask_now(&Ask { op, plan: &plan, ..*ask });
         let mut outcomes: Outcomes =
             charges.iter().map(|charge| unlimited_outcome(charge.counter.limit())).collect();
-        for (index, outcome) in counted.into_iter().zip(own.outcomes) {
+        for (index, outcome) in counted.into_iter().zip(reply.outcomes) {
             let charge = &charges[index];
-            outcomes[index] = if is_local(charge) { outcome } else { retry_when_store_is_back(charge, outcome) };
+            outcomes[index] =
+                if is_local(charge) { outcome } else { retry_when_store_is_back(charge, outcome) };
         }
-        Ok(Reply::new(own.at, outcomes).with_lease(own.lease))
+        Ok(Reply::new(reply.at, outcomes).with_lease(reply.lease))
     }
 
     fn timeout(&self) -> Option<Duration> {
@@ -136,14 +143,14 @@ impl<S> std::fmt::Debug for Fallback<S> {
     }
 }
 
-/// A share may never admit what the whole limit would: then the request is to be tried again when the store may be back.
+/// A share may never admit a cost that the whole limit can. Then retry when the store may be back.
 fn retry_when_store_is_back(charge: &Charge<'_>, outcome: Outcome) -> Outcome {
     let is_too_much = outcome.retry_after == Wait::NEVER && charge.cost <= charge.counter.limit().capacity();
     let retry_after = if is_too_much { Fallback::<()>::RETRY_AFTER } else { outcome.retry_after };
     Outcome { retry_after, ..outcome }
 }
 
-/// The outcome of a limit that is left out.
+/// The outcome of a limit that is ignored.
 fn unlimited_outcome(limit: &Limit) -> Outcome {
     Outcome {
         kind: OutcomeKind::Allowed,

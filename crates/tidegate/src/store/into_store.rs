@@ -1,4 +1,4 @@
-//! What a limiter or locks can be built over.
+//! Types that convert to a store, for limiters and locks.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use super::{Fallback, NodeStore, Store};
 use crate::memory::MEMORY_BYTES_DEFAULT;
 use crate::memory::MemoryStore;
 
-/// Something to count in: a memory store, a store on Redis, or a [`Fallback`] over any other shared store.
+/// Converts to a store: a memory store, a store on Redis, or a [`Fallback`] over any other shared store.
 pub trait IntoStore {
-    /// The store that it becomes.
+    /// The resulting store.
     type Store: Store;
 
-    /// The store.
+    /// Converts to a store.
     fn into_store(self) -> Self::Store;
 }
 
@@ -24,8 +24,8 @@ impl IntoStore for Arc<MemoryStore> {
     }
 }
 
-/// While Redis does not answer, decisions are made in memory of its own, of 256 MiB at most. Give a [`Fallback`] to share or to
-/// bound that memory.
+/// While Redis does not answer, decisions are made in a memory store of at most 256 MiB. Pass a [`Fallback`] to share
+/// that store or to set its size.
 #[cfg(all(feature = "redis", not(loom)))]
 #[cfg_attr(docsrs, doc(cfg(feature = "redis")))]
 impl IntoStore for crate::redis::RedisStore {

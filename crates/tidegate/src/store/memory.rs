@@ -1,4 +1,4 @@
-//! The memory store behind the store interface.
+//! Implements the store interface for the memory store.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::{Ask, LeaseReply, Reply, Response, Store};
 use crate::memory::{MemoryStore, Release, Renewal};
 
 impl MemoryStore {
-    /// Does what is asked, at once.
+    /// Does what is asked, immediately.
     #[inline]
     pub(crate) fn ask_now(&self, ask: &Ask<'_, '_>) -> Reply {
         let Ask { op, plan, now, .. } = *ask;

@@ -1,22 +1,26 @@
-//! Plans that are counted in this process and in a shared store at the same time.
+//! Plans that are counted both in this process and in a shared store.
 //!
-//! A charge with [`Mode::Local`] is counted in this process's memory, any other in the shared store. The local part is decided
-//! first, because that costs nothing. If it is denied, the shared store is asked to [deny](Op::Deny) its part, so that nothing
-//! has to come back from there. If the shared store denies its part or does not answer, the local part is given back.
+//! Charges with [`Mode::Local`] are counted in the memory of this process, and all others in the shared store. The
+//! local part is decided first, because that is cheap. If it is denied, the shared store is asked to [deny](Op::Deny)
+//! its part, so the shared store never has to refund. If the shared store denies its part or does not answer, the local
+//! part is refunded.
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tidegate_core::{
-    Algorithm, Charge, ChargedAt, LeaseToken, Mode, Nanos, Op, Outcome, Plan, Role, Timestamp, OutcomeKind,
+    Algorithm, Charge, ChargedAt, LeaseToken, Mode, Nanos, Op, Outcome, OutcomeKind, Plan, Role, Timestamp,
 };
 
 use super::owned_plan::{OwnedPlan, plan_from_charges};
-use super::split::{SplitPart, Placement, SplitPlan, decide};
-use super::{Ask, ReplyFuture, LeaseReply, Reply, Response, SpawnFn, Store, StoreError};
+use super::split::{Placement, SplitPart, SplitPlan, decide};
+use super::{Ask, LeaseReply, Reply, ReplyFuture, Response, SpawnFn, Store, StoreError};
 use crate::memory::MemoryStore;
 use crate::{Clock as _, Lease, Outcomes, SystemClock};
+
+const LEASES_IN_TWO_STORES: &str = "a plan cannot hold leases in this process and in the shared store at the \
+                                    same time (hint: give all concurrency limits of a request the same mode)";
 
 /// Where a charge is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +29,7 @@ enum CounterLocation {
     Shared,
 }
 
-/// The place of a charge.
+/// The location of a charge.
 #[inline]
 fn location_of(charge: &Charge<'_>) -> CounterLocation {
     match charge.policy.mode {
@@ -45,8 +49,8 @@ pub(super) fn shared_part<'a>(plan: &Plan<'a>) -> Plan<'a> {
     part_of(plan, CounterLocation::Shared)
 }
 
-fn part_of<'a>(plan: &Plan<'a>, at: CounterLocation) -> Plan<'a> {
-    plan_from_charges(plan.charges().iter().filter(|charge| location_of(charge) == at).copied())
+fn part_of<'a>(plan: &Plan<'a>, location: CounterLocation) -> Plan<'a> {
+    plan_from_charges(plan.charges().iter().filter(|charge| location_of(charge) == location).copied())
 }
 
 /// Asks about a plan with at least one local charge.
@@ -55,20 +59,22 @@ pub(super) fn ask(memory: &Arc<MemoryStore>, shared: &impl Store, ask: &Ask<'_, 
     let charges = ask.plan.charges();
     let parts = match Placement::from_locations(charges.iter().map(location_of)) {
         Some(Placement::Split(parts)) => parts,
-        // The shared store has nothing to say.
+        // No shared charges.
         _ => return Response::Now(Ok(memory.ask_now(ask))),
     };
-    let (local, rest) = (part_of(ask.plan, CounterLocation::Local), part_of(ask.plan, CounterLocation::Shared));
-    let ask_local = |op| memory.ask_now(&Ask { op, plan: &local, ..*ask });
-    let ask_shared = |op| shared.ask(&Ask { op, plan: &rest, ..*ask });
+    let (local_part, shared_part) =
+        (part_of(ask.plan, CounterLocation::Local), part_of(ask.plan, CounterLocation::Shared));
+    let ask_local = |op| memory.ask_now(&Ask { op, plan: &local_part, ..*ask });
+    let ask_shared = |op| shared.ask(&Ask { op, plan: &shared_part, ..*ask });
     match ask.op {
         op if op.decides() => {}
-        // A lease that was handed out while the shared store was away is in memory, whose seal tells.
+        // A lease that was granted while the shared store did not answer is in memory. The seal of its token shows
+        // that.
         Op::Renew { .. } | Op::Release { .. } => {
-            let own = memory.ask_now(ask);
-            return match own.lease {
+            let local_reply = memory.ask_now(ask);
+            return match local_reply.lease {
                 LeaseReply::WrongOwner => ask_shared(ask.op),
-                _ => Response::Now(Ok(own)),
+                _ => Response::Now(Ok(local_reply)),
             };
         }
         Op::Reset => {
@@ -80,16 +86,18 @@ pub(super) fn ask(memory: &Arc<MemoryStore>, shared: &impl Store, ask: &Ask<'_, 
             return ask_shared(op);
         }
     }
-    if matches!(ask.op, Op::Acquire { .. }) && has_leases(&local) && has_leases(&rest) {
+    if matches!(ask.op, Op::Acquire { .. }) && has_leases(&local_part) && has_leases(&shared_part) {
         return Response::Now(Err(StoreError::Refused(LEASES_IN_TWO_STORES.into())));
     }
-    let own = ask_local(match ask.op {
-        // A lease without an owner could not be given back.
-        Op::Check if has_leases(&local) => Op::Acquire { ttl: None },
+    let local_reply = ask_local(match ask.op {
+        // A check takes a lease without a token, which could not be released. Acquire it, so that it can.
+        Op::Check if has_leases(&local_part) => Op::Acquire { ttl: None },
         op => op,
     });
-    let shared_op = match plan_decision(&local, &own.outcomes) {
-        OutcomeKind::Denied => Op::Deny { counted: !matches!(ask.op, Op::Peek | Op::Deny { counted: false }) },
+    let shared_op = match plan_decision(&local_part, &local_reply.outcomes) {
+        OutcomeKind::Denied => {
+            Op::Deny { counted: !matches!(ask.op, Op::Peek | Op::Deny { counted: false }) }
+        }
         OutcomeKind::Allowed => ask.op,
     };
     let response = ask_shared(shared_op);
@@ -98,38 +106,36 @@ pub(super) fn ask(memory: &Arc<MemoryStore>, shared: &impl Store, ask: &Ask<'_, 
         op: ask.op,
         now: ask.now,
         parts,
-        local: OwnedPlan::from_plan(&local),
-        shared: OwnedPlan::from_plan(&rest),
+        local: OwnedPlan::from_plan(&local_part),
+        shared: OwnedPlan::from_plan(&shared_part),
         stopwatch: matches!(response, Response::Later(_)).then(Stopwatch::start),
         is_shared_failed: false,
     };
     match response {
         Response::Now(reply) => {
-            let mut deciding: ReplyFuture = Box::pin(split.decide(own, Box::pin(std::future::ready(reply))));
+            let mut deciding: ReplyFuture =
+                Box::pin(split.decide(local_reply, Box::pin(std::future::ready(reply))));
             match deciding.as_mut().poll(&mut Context::from_waker(std::task::Waker::noop())) {
                 Poll::Ready(reply) => Response::Now(reply),
                 Poll::Pending => Response::Later(deciding),
             }
         }
         Response::Later(later) => {
-            // A lease of the shared store that nobody takes is given back by that store, if its reply is dropped.
-            let is_dropped = matches!(shared_op, Op::Acquire { .. }) && has_leases(&rest);
-            let spawn = if is_dropped { None } else { shared.spawner() };
+            // If the reply is dropped, the shared store itself releases its lease.
+            let is_released_by_store = matches!(shared_op, Op::Acquire { .. }) && has_leases(&shared_part);
+            let spawn = if is_released_by_store { None } else { shared.spawner() };
             let (memory, local, now) = (memory.clone(), split.local.clone(), ask.now);
-            let unclaimed = move |lease: Lease| release(&memory, &local, &lease.token, now);
+            let release_lease = move |lease: Lease| release(&memory, &local, &lease.token, now);
             Response::Later(Box::pin(RunToCompletion {
-                future: Some(Box::pin(split.decide(own, later))),
+                future: Some(Box::pin(split.decide(local_reply, later))),
                 spawn,
-                release_lease: Some(Box::new(unclaimed)),
+                release_lease: Some(Box::new(release_lease)),
             }))
         }
     }
 }
 
-const LEASES_IN_TWO_STORES: &str = "a plan cannot hold leases in this process and in the shared store at the same time (hint: give \
-                            all concurrency limits of a request the same mode)";
-
-/// A plan in two places.
+/// A plan with a local and a shared part.
 struct MixedPlan {
     memory: Arc<MemoryStore>,
     op: Op,
@@ -137,9 +143,9 @@ struct MixedPlan {
     parts: Vec<SplitPart<CounterLocation>>,
     local: OwnedPlan,
     shared: OwnedPlan,
-    /// How long the shared store takes, if it does not answer at once.
+    /// Measures how long the shared store takes, if it does not answer immediately.
     stopwatch: Option<Stopwatch>,
-    /// Whether the shared store did not answer. Then the plan is decided without it, and charged anew.
+    /// Whether the shared store did not answer. Then the plan is decided again without it, and charged again.
     is_shared_failed: bool,
 }
 
@@ -160,48 +166,53 @@ impl Stopwatch {
 }
 
 impl MixedPlan {
-    async fn decide(mut self, own: Reply, shared: ReplyFuture) -> Result<Reply, StoreError> {
-        let mut own = Some(own);
+    async fn decide(mut self, local_reply: Reply, shared: ReplyFuture) -> Result<Reply, StoreError> {
+        let mut local_reply = Some(local_reply);
         let shared = shared.await.and_then(|reply| {
-            reply.require_complete(&Ask { op: self.op, plan: &self.shared.plan(), now: self.now, deadline: None })
+            reply.require_complete(&Ask {
+                op: self.op,
+                plan: &self.shared.plan(),
+                now: self.now,
+                deadline: None,
+            })
         });
         self.is_shared_failed = shared.is_err();
         let mut shared = Some(shared);
-        let answer = |part: &SplitPart<CounterLocation>| match part.location {
-            CounterLocation::Local => own.take().map(Ok),
+        let reply_of = |part: &SplitPart<CounterLocation>| match part.location {
+            CounterLocation::Local => local_reply.take().map(Ok),
             CounterLocation::Shared => shared.take(),
         };
-        let answers = self.parts.iter().filter_map(answer).collect();
-        let reply = decide(&self, answers).await?;
+        let replies = self.parts.iter().filter_map(reply_of).collect();
+        let reply = decide(&self, replies).await?;
         Ok(if self.op == Op::Check { reply.with_lease(LeaseReply::None) } else { reply })
     }
 
-    /// The caller's instant by now.
+    /// The caller's time now.
     fn now(&self) -> Timestamp {
         self.now.saturating_add(self.stopwatch.as_ref().map_or(Nanos::ZERO, Stopwatch::elapsed))
     }
 
-    fn plan(&self, place: CounterLocation) -> Plan<'_> {
-        match place {
+    fn plan(&self, location: CounterLocation) -> Plan<'_> {
+        match location {
             CounterLocation::Local => self.local.plan(),
             CounterLocation::Shared => self.shared.plan(),
         }
     }
 
-    /// Gives back what the local part was charged. A charge that only looked on and did not fit took less than its cost, so it
-    /// stays, and so does one that counts denied attempts if the plan was denied.
-    fn refund_local(&self, own: &Reply) {
+    /// Refunds the local part. Two kinds of charges stay: an observed charge that did not fit, because it took less
+    /// than its cost, and one that counts denied attempts, if the plan was denied.
+    fn refund_local(&self, local_reply: &Reply) {
         let plan = self.local.plan();
-        let charged = plan.charges().iter().zip(&own.outcomes).filter(|(charge, outcome)| {
+        let charged = plan.charges().iter().zip(&local_reply.outcomes).filter(|(charge, outcome)| {
             let stays = charge.counter.algorithm().counts_denied() && !self.is_shared_failed;
             outcome.kind == OutcomeKind::Allowed && !stays
         });
         let (charges, outcomes): (Vec<Charge<'_>>, Vec<Outcome>) =
             charged.map(|(charge, outcome)| (*charge, *outcome)).unzip();
         let refunded = plan_from_charges(charges.into_iter());
-        let charged_at = ChargedAt::from_outcomes(&refunded, &outcomes, own.at);
+        let charged_at = ChargedAt::from_outcomes(&refunded, &outcomes, local_reply.at);
         self.memory.refund_charged_at(&refunded, charged_at, self.now());
-        if let LeaseReply::Held(lease) = own.lease {
+        if let LeaseReply::Held(lease) = local_reply.lease {
             release(&self.memory, &self.local, &lease.token, self.now());
         }
     }
@@ -221,30 +232,33 @@ impl SplitPlan for MixedPlan {
         (plan_decision(&self.plan(part.location), &reply.outcomes), reply.at)
     }
 
-    fn outcomes(&self, part: &SplitPart<CounterLocation>, reply: &Reply, plan_fate: OutcomeKind) -> Outcomes {
+    fn outcomes(&self, part: &SplitPart<CounterLocation>, reply: &Reply, decision: OutcomeKind) -> Outcomes {
         let plan = self.plan(part.location);
         match (part.location, plan_decision(&plan, &reply.outcomes)) {
-            (CounterLocation::Local, OutcomeKind::Allowed) if plan_fate == OutcomeKind::Denied => match self.op.charges() {
-                true => self.memory.report_denied(&plan, &reply.outcomes, self.now),
-                false => self.memory.deny(&plan, self.now, false),
-            },
+            (CounterLocation::Local, OutcomeKind::Allowed) if decision == OutcomeKind::Denied => {
+                match self.op.charges() {
+                    true => self.memory.report_denied(&plan, &reply.outcomes, self.now),
+                    false => self.memory.deny(&plan, self.now, false),
+                }
+            }
             _ => reply.outcomes.clone(),
         }
     }
 
     /// At most one of the parts has leases.
     async fn merge_leases(&self, replies: &[Reply]) -> Result<LeaseReply, StoreError> {
-        let held = replies.iter().map(|reply| reply.lease).find(|lease| matches!(lease, LeaseReply::Held(_)));
-        Ok(held.unwrap_or(LeaseReply::None))
+        let lease =
+            replies.iter().map(|reply| reply.lease).find(|lease| matches!(lease, LeaseReply::Held(_)));
+        Ok(lease.unwrap_or(LeaseReply::None))
     }
 
-    /// The shared store is asked last, so what it charged never has to come back.
+    /// Refunds the local part only. The shared store is asked last, so it never has to refund.
     fn refund_part(&self, part: &SplitPart<CounterLocation>, reply: Result<&Reply, &StoreError>) {
-        if let (CounterLocation::Local, Ok(own)) = (part.location, reply)
+        if let (CounterLocation::Local, Ok(local_reply)) = (part.location, reply)
             && self.op.charges()
-            && plan_decision(&self.local.plan(), &own.outcomes) == OutcomeKind::Allowed
+            && plan_decision(&self.local.plan(), &local_reply.outcomes) == OutcomeKind::Allowed
         {
-            self.refund_local(own);
+            self.refund_local(local_reply);
         }
     }
 
@@ -255,12 +269,12 @@ impl SplitPlan for MixedPlan {
     }
 }
 
-/// Work that goes on when nobody waits for it any more: a part that is charged for nothing has to be given back.
+/// A future that runs to completion even if its caller drops it, because the local part may have to be refunded.
 struct RunToCompletion {
     future: Option<ReplyFuture>,
-    /// Where it goes on. Without, the local part stays charged.
+    /// Runs the future after a drop. Without it, the local part stays charged.
     spawn: Option<SpawnFn>,
-    /// What is done with a lease that nobody takes.
+    /// Releases a lease whose caller is gone.
     release_lease: Option<Box<dyn FnOnce(Lease) + Send>>,
 }
 
@@ -268,8 +282,8 @@ impl Future for RunToCompletion {
     type Output = Result<Reply, StoreError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some(work) = &mut self.future else { return Poll::Ready(Err(StoreError::RuntimeGone)) };
-        let polled = work.as_mut().poll(context);
+        let Some(future) = &mut self.future else { return Poll::Ready(Err(StoreError::RuntimeGone)) };
+        let polled = future.as_mut().poll(context);
         if polled.is_ready() {
             self.future = None;
         }
@@ -279,25 +293,25 @@ impl Future for RunToCompletion {
 
 impl Drop for RunToCompletion {
     fn drop(&mut self) {
-        let (Some(work), Some(spawn), Some(unclaimed)) =
+        let (Some(future), Some(spawn), Some(release_lease)) =
             (self.future.take(), self.spawn.take(), self.release_lease.take())
         else {
             return;
         };
         spawn(Box::pin(async move {
-            if let Ok(Reply { lease: LeaseReply::Held(lease), .. }) = work.await {
-                unclaimed(lease);
+            if let Ok(Reply { lease: LeaseReply::Held(lease), .. }) = future.await {
+                release_lease(lease);
             }
         }));
     }
 }
 
 fn release(memory: &MemoryStore, plan: &OwnedPlan, token: &LeaseToken, now: Timestamp) {
-    // If its time is over there is nothing to release.
+    // An expired lease needs no release.
     let _ = memory.release(&plan.plan(), token, now);
 }
 
-/// What the enforced charges of a part say together.
+/// The decision of the enforced charges of a part.
 fn plan_decision(plan: &Plan<'_>, outcomes: &[Outcome]) -> OutcomeKind {
     let enforced = plan.charges().iter().zip(outcomes).filter(|(charge, _)| charge.role == Role::Enforced);
     enforced.map(|(_, outcome)| outcome.kind).max().unwrap_or(OutcomeKind::Allowed)

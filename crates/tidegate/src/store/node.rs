@@ -1,4 +1,4 @@
-//! Where a node counts, chosen at run time.
+//! The store of a node, chosen at run time.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -9,17 +9,17 @@ use tidegate_core::{Plan, Timestamp};
 use super::{Ask, Fallback, Reply, Response, SpawnFn, Store, StoreError, Watch};
 use crate::memory::MemoryStore;
 
-/// Where a node counts: in its own memory, or in a store that a fleet shares. Clones are the same store.
+/// The store of a node: its own memory, or a store that a fleet shares. Clones share the store.
 #[derive(Clone)]
 pub enum NodeStore {
-    /// In this process.
+    /// In the memory of this process.
     Local(Arc<MemoryStore>),
-    /// In a store that a fleet shares, and in this process while that does not answer.
+    /// In a shared store, and in the memory of this process while that does not answer.
     Shared(Fallback<Arc<dyn Store>>),
 }
 
 impl NodeStore {
-    /// A store that a fleet shares, with this process's memory as its fallback.
+    /// A shared store, with the memory of this process as its fallback.
     pub fn shared(shared: Arc<dyn Store>, local: Arc<MemoryStore>) -> Self {
         Self::Shared(Fallback::new(shared, local))
     }

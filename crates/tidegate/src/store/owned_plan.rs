@@ -1,7 +1,7 @@
 //! A plan that outlives the request that it was made for.
 
 use smallvec::SmallVec;
-use tidegate_core::{Charge, Counter, Plan, StorePolicy, Role};
+use tidegate_core::{Charge, Counter, Plan, Role, StorePolicy};
 
 /// A plan that borrows nothing.
 #[derive(Clone, Debug)]
@@ -41,11 +41,11 @@ impl OwnedPlan {
     }
 }
 
-/// A plan of charges out of another plan.
+/// A plan of some charges of another plan.
 pub(super) fn plan_from_charges<'a>(charges: impl Iterator<Item = Charge<'a>>) -> Plan<'a> {
     let mut plan = Plan::new();
     for charge in charges {
-        // The other plan has as many charges at least, each on a key of its own.
+        // Cannot fail: the other plan has at least these charges, each on its own key.
         let _ = plan.add(charge);
     }
     plan

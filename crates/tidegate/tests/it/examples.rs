@@ -1,4 +1,4 @@
-//! The examples do what they say.
+//! Runs the examples.
 
 #![allow(dead_code, unused_imports, reason = "an example has a main function, which its test does not call")]
 

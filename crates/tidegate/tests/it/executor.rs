@@ -1,5 +1,5 @@
-//! The smallest executor: a task is polled when it was woken and not otherwise, polls are counted, and when nobody
-//! is runnable the clock moves to the next instant that somebody sleeps for.
+//! The smallest executor. It polls a task only if the task was woken, and counts polls. When no task is runnable, it
+//! moves the clock to the next instant of a sleeper.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use tidegate::{Clock, ManualClock, Timestamp};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Task(usize);
 
-/// What a task came to, and when.
+/// The output of a task, and when it was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TaskOutput<T> {
     pub at: Timestamp,
@@ -54,7 +54,7 @@ impl<'a, T> Executor<'a, T> {
         Self { clock: clock.clone(), tasks: Vec::new(), runnable, finished: Vec::new(), sleepers_max: 0 }
     }
 
-    /// Adds a task, which is polled for the first time when tasks are run next.
+    /// Adds a task. It is polled for the first time when tasks are run next.
     pub fn spawn(&mut self, future: impl Future<Output = T> + 'a) -> Task {
         let task = self.tasks.len();
         self.tasks.push(TaskState { future: Some(Box::pin(future)), finished: None, polls: 0 });
@@ -62,12 +62,12 @@ impl<'a, T> Executor<'a, T> {
         Task(task)
     }
 
-    /// Drops a task's future, wherever it is.
+    /// Drops the future of a task, in any state.
     pub fn drop_task(&mut self, task: Task) {
         self.tasks[task.0].future = None;
     }
 
-    /// Polls whoever was woken, until nobody is.
+    /// Polls the woken tasks, until there are none.
     pub fn run_woken(&mut self) {
         while let Some(task) = self.next_runnable() {
             let waker = Waker::from(Arc::new(TaskWaker { task, runnable: self.runnable.clone() }));
@@ -83,7 +83,7 @@ impl<'a, T> Executor<'a, T> {
         self.sleepers_max = self.sleepers_max.max(self.clock.sleepers());
     }
 
-    /// Runs until all that is due before `instant` is done, then moves the clock there and polls nobody.
+    /// Runs until everything due before `instant` is done, then moves the clock there without polling.
     pub fn run_up_to(&mut self, instant: Timestamp) {
         self.run_woken();
         while let Some(next) = self.clock.next_wake().filter(|next| *next < instant) {
@@ -93,13 +93,13 @@ impl<'a, T> Executor<'a, T> {
         self.clock.set(instant);
     }
 
-    /// Runs until all that is due at `instant` is done.
+    /// Runs until everything due at `instant` is done.
     pub fn run_until(&mut self, instant: Timestamp) {
         self.run_up_to(instant);
         self.run_woken();
     }
 
-    /// Runs until nobody sleeps. Whoever has not finished by then waits for something that does not come.
+    /// Runs until no task sleeps. A task that is not done by then waits for something that does not come.
     pub fn run(&mut self) {
         self.run_woken();
         while let Some(next) = self.clock.next_wake() {
@@ -112,12 +112,12 @@ impl<'a, T> Executor<'a, T> {
         self.tasks[task.0].finished.as_ref()
     }
 
-    /// Takes what a task came to.
+    /// Takes the output of a task.
     pub fn take(&mut self, task: Task) -> Option<T> {
         self.tasks[task.0].finished.take().map(|finished| finished.output)
     }
 
-    /// All that finished, in the order in which they did.
+    /// All finished tasks, in the order in which they finished.
     pub fn completion_order(&self) -> &[Task] {
         &self.finished
     }

@@ -1,4 +1,4 @@
-//! Every store against the files in `golden/`, through the limiter that people use.
+//! Every store against the files in `golden/`, through the public limiter.
 
 #![cfg(feature = "calendar")]
 

@@ -25,7 +25,7 @@ fn the_tightest_limit_decides_and_a_denial_charges_none() {
     clock.advance(Duration::from_secs(1));
     assert_eq!(count_admitted(&limiter, 10), 2);
     clock.advance(Duration::from_secs(1));
-    // Had the eight denials charged the hourly limit, nothing would be left of its five.
+    // If the eight denials had charged the hourly limit, nothing would be left of its five.
     assert_eq!(count_admitted(&limiter, 10), 1);
     let denied = limiter.check("key", 1);
     assert_eq!(limiter.limits().nth(denied.decided_by).unwrap().name(), Some("hourly"));
@@ -66,7 +66,7 @@ fn a_changed_window_is_enforced_beside_the_old_one() {
     assert_eq!(count_admitted(&back, 10), 3);
 }
 
-/// October 26th 2025 has 25 hours in Paris, and what was used in its first is not given out again in its last.
+/// October 26th 2025 has 25 hours in Paris. What was used in the first is not available again in the last.
 #[test]
 #[cfg(feature = "calendar")]
 fn a_changed_calendar_is_enforced_until_its_real_window_ends() {
@@ -108,7 +108,7 @@ fn the_deciding_limit_is_named_while_superseded_limits_remain() {
     assert_eq!(count_admitted(&old, 2), 2);
     let changed = "{algorithm: sliding_log, limit: 90, per: 1m, name: x}";
     let new = old.with_limits([changed, "{algorithm: sliding_log, limit: 90, per: 1h, name: y}"]).unwrap();
-    // The old x is out of force by now, the old y is not and has nothing left.
+    // The old x has expired by now. The old y has not, and has nothing left.
     clock.advance(Duration::from_secs(61));
     let denied = new.check("key", 1);
     assert!(!denied.is_allowed());
@@ -116,7 +116,7 @@ fn the_deciding_limit_is_named_while_superseded_limits_remain() {
     assert_eq!(decided, "{algorithm: gcra, limit: 2, per: 1h, name: y}");
 }
 
-/// The old limit would deny it for an hour, and is enforced for a second.
+/// The old limit would deny the request for an hour, but is enforced only for a second.
 #[test]
 fn retry_after_ends_with_the_superseded_limit() {
     let clock = ManualClock::default();
@@ -127,7 +127,7 @@ fn retry_after_ends_with_the_superseded_limit() {
     for denied in [new.check("key", 1), new.peek("key", 1), new.lease("key", 1, None).0] {
         assert_eq!(denied.retry_after.span().unwrap().as_duration(), Duration::from_millis(600));
     }
-    // More than the old one ever holds, and no more than the new one does.
+    // More than the old limit can ever admit, and not more than the new one.
     assert_eq!(new.check("key", 2).retry_after.span().unwrap().as_duration(), Duration::from_millis(600));
     assert_eq!(new.check("key", 3).retry_after.span(), None);
     clock.advance(Duration::from_millis(600));
@@ -140,7 +140,8 @@ fn a_named_limit_keeps_its_counter_at_any_position() {
     let clock = ManualClock::default();
     let first = limiter(&["{limit: 4, per: 1h, name: a}", "{limit: 9, per: 1h, name: b}"], &clock);
     assert_eq!(count_admitted(&first, 10), 4);
-    let swapped = first.with_limits(["{limit: 9, per: 1h, name: b}", "{limit: 4, per: 1h, name: a}"]).unwrap();
+    let swapped =
+        first.with_limits(["{limit: 9, per: 1h, name: b}", "{limit: 4, per: 1h, name: a}"]).unwrap();
     assert_eq!(count_admitted(&swapped, 10), 0);
     let without = first.with_limits(["{limit: 9, per: 1h, name: b}"]).unwrap();
     assert_eq!(count_admitted(&without, 10), 5);
@@ -171,7 +172,7 @@ fn errors_name_the_problem_and_give_a_hint() {
     assert_eq!(error(&[]), "there is no limit (hint: add one, for example `100 per minute`)");
     assert_eq!(
         error(&["10 per lustrum"]),
-        "in limit `10 per lustrum`: unknown unit of time `lustrum` (hint: known are: ns, nanosecond, nanoseconds, us, \
+        "in limit `10 per lustrum`: unknown unit of time `lustrum` (hint: expected one of: ns, nanosecond, nanoseconds, us, \
          µs, microsecond, microseconds, ms, millisecond, milliseconds, s, sec, secs, second, seconds, m, min, mins, \
          minute, minutes, h, hour, hours, d, day, days, w, week, weeks, month, months, y, year, years)"
     );
@@ -221,7 +222,7 @@ fn keys_of_different_types_have_separate_counters() {
     assert!(limiter.check(("ab", "c"), 1).is_allowed());
     assert!(limiter.check(("a", "bc"), 1).is_allowed());
 
-    // The same keys, written in another way.
+    // The same keys, written differently.
     assert!(!limiter.check(b"user:42", 1).is_allowed());
     assert!(!limiter.check("42", 1).is_allowed());
     assert!(!limiter.peek(IpKey::new(neighbour), 1).is_allowed());

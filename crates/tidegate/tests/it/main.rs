@@ -1,4 +1,4 @@
-//! All integration tests of the library, in one binary: each further binary would be linked by itself.
+//! All integration tests of the library, in one binary, because each further binary has to be linked.
 
 #[cfg(feature = "rules")]
 mod engine;
@@ -12,6 +12,7 @@ mod limiter;
 mod mixed;
 mod observed;
 mod pacer;
+mod queue;
 #[cfg(feature = "redis")]
 mod redis_store;
 #[cfg(feature = "rules")]
@@ -27,4 +28,3 @@ mod snapshot;
 mod store;
 mod threads;
 mod wait_result;
-mod waiting;

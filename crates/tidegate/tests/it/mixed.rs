@@ -1,27 +1,28 @@
-//! Plans that are counted in this process and in a shared store at the same time. Here the shared store is another memory.
+//! Plans that are counted both in this process and in a shared store. Here the shared store is another memory store.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use proptest::prelude::*;
-use tidegate::store::{Ask, LeaseReply, Reply, Response};
-use tidegate::store::{Charge, Counter, Fallback, Mode, Op, Plan, StorePolicy, Role, Store};
-use tidegate::{MemoryStore, StoreError, Timestamp, OutcomeKind};
+use tidegate::store::{
+    Ask, Charge, Counter, Fallback, LeaseReply, Mode, Op, Plan, Reply, Response, Role, Store, StorePolicy,
+};
+use tidegate::{MemoryStore, OutcomeKind, StoreError, Timestamp};
 
 const NOW_NS: u64 = 1_750_000_000_000_000_000;
 
-/// A shared store that counts how often it is asked, and may be away.
+/// A shared store that counts calls, and can stop answering.
 struct TestSharedStore {
     memory: Arc<MemoryStore>,
-    asked: AtomicUsize,
-    is_away: bool,
+    calls: AtomicUsize,
+    is_down: bool,
 }
 
 impl Store for TestSharedStore {
     fn ask(&self, ask: &Ask<'_, '_>) -> Response {
-        self.asked.fetch_add(1, Ordering::Relaxed);
-        if self.is_away { Response::Now(Err(StoreError::BreakerOpen)) } else { self.memory.ask(ask) }
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        if self.is_down { Response::Now(Err(StoreError::BreakerOpen)) } else { self.memory.ask(ask) }
     }
 
     fn live_nodes(&self) -> NonZeroU32 {
@@ -29,8 +30,9 @@ impl Store for TestSharedStore {
     }
 }
 
-fn fallback(is_away: bool) -> Fallback<TestSharedStore> {
-    let shared = TestSharedStore { memory: Arc::new(MemoryStore::unbounded()), asked: AtomicUsize::new(0), is_away };
+fn fallback(is_down: bool) -> Fallback<TestSharedStore> {
+    let shared =
+        TestSharedStore { memory: Arc::new(MemoryStore::unbounded()), calls: AtomicUsize::new(0), is_down };
     Fallback::new(shared, Arc::new(MemoryStore::unbounded()))
 }
 
@@ -98,14 +100,16 @@ fn each_charge_is_counted_in_the_store_of_its_mode() {
 fn a_plan_of_local_charges_never_asks_the_shared_store() {
     let store = fallback(true);
     let (a, b) = (counter("a", "1/h"), counter("b", "2/h"));
-    for (op, verdict) in
-        [(Op::Peek, OutcomeKind::Allowed), (Op::Check, OutcomeKind::Allowed), (Op::Check, OutcomeKind::Denied)]
-    {
+    for (op, kind) in [
+        (Op::Peek, OutcomeKind::Allowed),
+        (Op::Check, OutcomeKind::Allowed),
+        (Op::Check, OutcomeKind::Denied),
+    ] {
         let reply = ask(&store, op, &[local(&a, 1), local(&b, 1)]).unwrap();
-        assert_eq!(outcome_kinds(&reply)[0], verdict);
+        assert_eq!(outcome_kinds(&reply)[0], kind);
     }
     ask(&store, Op::Reset, &[local(&a, 1)]).unwrap();
-    assert_eq!(store.shared().asked.load(Ordering::Relaxed), 0);
+    assert_eq!(store.shared().calls.load(Ordering::Relaxed), 0);
 }
 
 #[test]
@@ -116,14 +120,20 @@ fn a_denial_in_one_store_charges_nothing_in_the_other() {
         let denied = ask(&store, Op::Check, &[local(&tight, 6), shared(&wide, 1)]).unwrap();
         assert_eq!(outcome_kinds(&denied), [OutcomeKind::Denied, OutcomeKind::Allowed]);
         assert_eq!(remaining(&denied), [5, 10]);
-        assert_eq!(remaining(&ask(&store, Op::Peek, &[local(&tight, 6), shared(&wide, 1)]).unwrap()), [5, 10]);
+        assert_eq!(
+            remaining(&ask(&store, Op::Peek, &[local(&tight, 6), shared(&wide, 1)]).unwrap()),
+            [5, 10]
+        );
     }
     let store = fallback(false);
     for _ in 0..2 {
         let denied = ask(&store, Op::Check, &[shared(&tight, 6), local(&wide, 1)]).unwrap();
         assert_eq!(outcome_kinds(&denied), [OutcomeKind::Denied, OutcomeKind::Allowed]);
         assert_eq!(remaining(&denied), [5, 10]);
-        assert_eq!(remaining(&ask(&store, Op::Peek, &[shared(&tight, 6), local(&wide, 1)]).unwrap()), [5, 10]);
+        assert_eq!(
+            remaining(&ask(&store, Op::Peek, &[shared(&tight, 6), local(&wide, 1)]).unwrap()),
+            [5, 10]
+        );
     }
 }
 
@@ -153,8 +163,9 @@ fn a_local_charge_keeps_its_full_limit_while_the_shared_store_is_down() {
     let failure = ask(&store, Op::Check, &charges).unwrap_err();
     assert_eq!(remaining(&ask(&store, Op::Peek, &[local(&a, 0)]).unwrap()), [8]);
     let (plan, now) = (plan(&charges), Timestamp::from_nanos(NOW_NS));
-    let own = store.ask_fallback(&Ask { op: Op::Check, plan: &plan, now, deadline: None }, &failure).unwrap();
-    assert_eq!(remaining(&own), [7, 1]);
+    let reply =
+        store.ask_fallback(&Ask { op: Op::Check, plan: &plan, now, deadline: None }, &failure).unwrap();
+    assert_eq!(remaining(&reply), [7, 1]);
 }
 
 #[test]
@@ -168,9 +179,12 @@ fn a_local_lease_is_released_if_the_shared_store_denies() {
         assert_eq!(outcome_kinds(&denied), [OutcomeKind::Allowed, OutcomeKind::Denied]);
         assert_eq!(denied.lease, LeaseReply::None);
     }
-    let held = ask(&store, Op::Acquire { ttl: None }, &charges).unwrap();
-    let token = held.lease.into_lease().unwrap().token;
-    assert_eq!(outcome_kinds(&ask(&store, Op::Acquire { ttl: None }, &charges).unwrap())[0], OutcomeKind::Denied);
+    let reply = ask(&store, Op::Acquire { ttl: None }, &charges).unwrap();
+    let token = reply.lease.into_lease().unwrap().token;
+    assert_eq!(
+        outcome_kinds(&ask(&store, Op::Acquire { ttl: None }, &charges).unwrap())[0],
+        OutcomeKind::Denied
+    );
     assert!(ask(&store, Op::Renew { token, ttl: None }, &charges).unwrap().lease.into_lease().is_some());
     assert_eq!(ask(&store, Op::Release { token }, &charges).unwrap().lease, LeaseReply::Released);
     assert!(ask(&store, Op::Acquire { ttl: None }, &charges).unwrap().lease.into_lease().is_some());
@@ -182,16 +196,16 @@ fn a_shared_lease_is_renewed_and_released_in_the_shared_store() {
     let (lock, window) =
         (counter("lock", "{algorithm: concurrency, limit: 1, ttl: 1h}"), counter("window", "2/h"));
     let charges = [shared(&lock, 1), local(&window, 1)];
-    let held = ask(&store, Op::Acquire { ttl: None }, &charges).unwrap();
-    let token = held.lease.into_lease().unwrap().token;
+    let reply = ask(&store, Op::Acquire { ttl: None }, &charges).unwrap();
+    let token = reply.lease.into_lease().unwrap().token;
     assert!(ask(&store, Op::Renew { token, ttl: None }, &charges).unwrap().lease.into_lease().is_some());
     assert_eq!(ask(&store, Op::Release { token }, &charges).unwrap().lease, LeaseReply::Released);
     let both = [shared(&lock, 1), local(&lock, 1)];
-    // The same key on one counter is one charge, and the stricter mode wins.
+    // The same key on one counter is one charge, and the stricter mode applies.
     assert_eq!(plan(&both).charges().len(), 1);
     let other = counter("other", "{algorithm: concurrency, limit: 1, ttl: 1h}");
-    let apart = ask(&store, Op::Acquire { ttl: None }, &[shared(&lock, 1), local(&other, 1)]);
-    assert!(matches!(apart, Err(StoreError::Refused(_))));
+    let refused = ask(&store, Op::Acquire { ttl: None }, &[shared(&lock, 1), local(&other, 1)]);
+    assert!(matches!(refused, Err(StoreError::Refused(_))));
 }
 
 const LIMITS: [&str; 9] = [
@@ -209,7 +223,7 @@ const LIMITS: [&str; 9] = [
 proptest! {
     #![proptest_config(tidegate_testing::proptest_config(150))]
 
-    /// Where charges are counted makes no difference to any outcome.
+    /// Outcomes do not depend on where charges are counted.
     #[test]
     fn a_plan_in_two_stores_is_decided_as_in_one(
         requests in prop::collection::vec(
@@ -221,11 +235,11 @@ proptest! {
         let (store, whole) = (fallback(false), Arc::new(MemoryStore::unbounded()));
         let counters: Vec<Counter> = LIMITS.iter().map(|limit| counter(limit, limit)).collect();
         let mut now_ns = NOW_NS;
-        for (costs, touched, peeks, on_ms) in requests {
+        for (costs, is_charged, peeks, on_ms) in requests {
             now_ns += on_ms * 1_000_000;
             let has = |bits: u16, at: usize| bits >> at & 1 == 1;
             let charges: Vec<Charge<'_>> = (0..LIMITS.len())
-                .filter(|at| has(touched, *at))
+                .filter(|at| has(is_charged, *at))
                 .map(|at| match has(modes, at) {
                     true => local(&counters[at], costs[at]),
                     false => shared(&counters[at], costs[at]),
@@ -247,8 +261,8 @@ fn an_observed_local_charge_denies_nothing() {
     let store = fallback(false);
     let (never, wide) =
         (counter("never", "{algorithm: fixed_window, limit: 0, per: 1h}"), counter("w", "10/h"));
-    let looks_on = Charge { role: Role::Observed, ..local(&never, 1) };
-    let reply = ask(&store, Op::Check, &[looks_on, shared(&wide, 1)]).unwrap();
+    let observed = Charge { role: Role::Observed, ..local(&never, 1) };
+    let reply = ask(&store, Op::Check, &[observed, shared(&wide, 1)]).unwrap();
     assert_eq!(outcome_kinds(&reply), [OutcomeKind::Denied, OutcomeKind::Allowed]);
     assert_eq!(reply.outcomes[1].remaining, 9);
 }

@@ -1,7 +1,7 @@
-//! Plans in which some limits only look on.
+//! Plans in which some limits are only observed.
 
 use tidegate::store::{Charge, Counter, Outcomes, Plan, Role};
-use tidegate::{MemoryStore, Nanos, Release, Renewal, Timestamp, OutcomeKind, Wait};
+use tidegate::{MemoryStore, Nanos, OutcomeKind, Release, Renewal, Timestamp, Wait};
 
 const SECOND_NS: u64 = 1_000_000_000;
 const START_NS: u64 = 1_700_000_000 * SECOND_NS;
@@ -17,11 +17,11 @@ const EVERY_ALGORITHM: [&str; 8] = [
     "{algorithm: concurrency, limit: 4, ttl: 1m}",
 ];
 
-/// A limit, its part in a plan, and what is asked of it.
+/// A limit, its role in a plan, and its cost.
 type TestCharge<'c> = (&'c Counter, Role, u64);
 
-fn counter(place: usize, limit: &str) -> Counter {
-    Counter::new("observed", place, limit.parse().unwrap())
+fn counter(index: usize, limit: &str) -> Counter {
+    Counter::new("observed", index, limit.parse().unwrap())
 }
 
 fn at(seconds: u64) -> Timestamp {
@@ -40,7 +40,7 @@ fn plan<'c>(parts: &[TestCharge<'c>]) -> Plan<'c> {
     plan
 }
 
-/// Checks, after a peek that has to say the same.
+/// Checks, after a peek that must return the same.
 fn check(store: &MemoryStore, parts: &[TestCharge<'_>], now: Timestamp) -> Outcomes {
     let plan = plan(parts);
     let peeked = store.peek(&plan, now);
@@ -56,49 +56,50 @@ fn remaining(store: &MemoryStore, counter: &Counter, now: Timestamp) -> u64 {
 #[test]
 fn an_observed_limit_counts_and_admits_everything() {
     for limit in EVERY_ALGORITHM {
-        let (store, dry) = (MemoryStore::bounded(1 << 20), counter(0, limit));
-        let charge = Charge { role: Role::Observed, ..Charge::new(b"key", &dry, 1) };
+        let (store, observed) = (MemoryStore::bounded(1 << 20), counter(0, limit));
+        let charge = Charge { role: Role::Observed, ..Charge::new(b"key", &observed, 1) };
         for left in [3, 2, 1, 0] {
-            let outcome = check(&store, &[(&dry, Role::Observed, 1)], at(0))[0];
+            let outcome = check(&store, &[(&observed, Role::Observed, 1)], at(0))[0];
             assert_eq!((outcome.kind, outcome.remaining), (OutcomeKind::Allowed, left), "{limit}");
             assert_eq!((outcome.retry_after, outcome.delay), (Wait::NONE, Nanos::ZERO), "{limit}");
         }
         for _ in 0..3 {
-            let decision = store.check_one(&charge, at(0));
+            let decision = store.check_charge(&charge, at(0));
             assert_eq!((decision.kind, decision.remaining), (OutcomeKind::Denied, 0), "{limit}");
             assert!(decision.retry_after > Wait::NONE && decision.retry_after < Wait::NEVER, "{limit}");
         }
-        assert_eq!(store.peek(&plan(&[(&dry, Role::Enforced, 1)]), at(0))[0].kind, OutcomeKind::Denied);
+        assert_eq!(store.peek(&plan(&[(&observed, Role::Enforced, 1)]), at(0))[0].kind, OutcomeKind::Denied);
     }
 }
 
 #[test]
 fn an_observed_limit_denies_no_plan_and_is_not_charged_by_a_denied_one() {
     for limit in EVERY_ALGORITHM {
-        for dry_first in [true, false] {
+        for observed_first in [true, false] {
             let store = MemoryStore::bounded(1 << 20);
-            let (dry, real) = (counter(0, limit), counter(1, "{algorithm: fixed_window, limit: 6, per: 1h}"));
-            let mut parts = vec![(&dry, Role::Observed, 3), (&real, Role::Enforced, 3)];
-            let place = usize::from(!dry_first);
-            if !dry_first {
+            let (observed, enforced) =
+                (counter(0, limit), counter(1, "{algorithm: fixed_window, limit: 6, per: 1h}"));
+            let mut parts = vec![(&observed, Role::Observed, 3), (&enforced, Role::Enforced, 3)];
+            let index = usize::from(!observed_first);
+            if !observed_first {
                 parts.reverse();
             }
-            let said = |outcomes: &Outcomes| (outcomes[place].kind, outcomes[1 - place].kind);
+            let kinds = |outcomes: &Outcomes| (outcomes[index].kind, outcomes[1 - index].kind);
             let (fits, is_over) = (OutcomeKind::Allowed, OutcomeKind::Denied);
-            assert_eq!(said(&check(&store, &parts, at(0))), (fits, fits), "{limit}");
+            assert_eq!(kinds(&check(&store, &parts, at(0))), (fits, fits), "{limit}");
             let over = check(&store, &parts, at(0));
-            assert_eq!(said(&over), (is_over, fits), "{limit}");
-            assert_eq!(over[1 - place].retry_after, Wait::NONE, "{limit}");
-            assert!(over[place].retry_after > Wait::NONE, "{limit}");
-            assert_eq!(remaining(&store, &real, at(0)), 0, "{limit}");
-            // Two minutes on the dry run is as new, and what is denied leaves no trace in it.
-            assert_eq!(said(&check(&store, &parts, at(200))), (fits, is_over), "{limit}");
-            assert_eq!(remaining(&store, &dry, at(200)), 4, "{limit}");
+            assert_eq!(kinds(&over), (is_over, fits), "{limit}");
+            assert_eq!(over[1 - index].retry_after, Wait::NONE, "{limit}");
+            assert!(over[index].retry_after > Wait::NONE, "{limit}");
+            assert_eq!(remaining(&store, &enforced, at(0)), 0, "{limit}");
+            // After two minutes the observed limit is as new, and a denied request leaves nothing in it.
+            assert_eq!(kinds(&check(&store, &parts, at(200))), (fits, is_over), "{limit}");
+            assert_eq!(remaining(&store, &observed, at(200)), 4, "{limit}");
         }
     }
 }
 
-/// Six requests a second on 1 per second, burst 2, for a minute, and then none: a debt would last for five minutes.
+/// Six requests a second on 1 per second, burst 2, for a minute, and then none. A debt would last for five minutes.
 #[test]
 fn observed_buckets_have_no_debt() {
     let buckets = [
@@ -107,23 +108,23 @@ fn observed_buckets_have_no_debt() {
         "{algorithm: leaky_bucket, limit: 1, per: 1s, queue: 1}",
     ];
     for bucket in buckets {
-        let (store, dry) = (MemoryStore::bounded(1 << 20), counter(0, bucket));
+        let (store, observed) = (MemoryStore::bounded(1 << 20), counter(0, bucket));
         for second in 0..60 {
             for _ in 0..6 {
-                let outcome = check(&store, &[(&dry, Role::Observed, 1)], at(second))[0];
+                let outcome = check(&store, &[(&observed, Role::Observed, 1)], at(second))[0];
                 assert!(outcome.reset_after <= seconds(2), "{bucket}");
                 assert!(outcome.retry_after <= Wait::of(seconds(1)), "{bucket}");
             }
-            let outcome = check(&store, &[(&dry, Role::Observed, 1_000_000)], at(second))[0];
+            let outcome = check(&store, &[(&observed, Role::Observed, 1_000_000)], at(second))[0];
             assert_eq!((outcome.retry_after, outcome.reset_after), (Wait::NEVER, seconds(2)), "{bucket}");
         }
-        assert_eq!(remaining(&store, &dry, at(59)), 0, "{bucket}");
-        assert_eq!(remaining(&store, &dry, at(60)), 1, "{bucket}");
-        assert_eq!(remaining(&store, &dry, at(61)), 2, "{bucket}");
+        assert_eq!(remaining(&store, &observed, at(59)), 0, "{bucket}");
+        assert_eq!(remaining(&store, &observed, at(60)), 1, "{bucket}");
+        assert_eq!(remaining(&store, &observed, at(61)), 2, "{bucket}");
     }
 }
 
-/// What two limits share of a state is shared whatever their roles.
+/// Two limits that share a state share it whatever their roles.
 #[test]
 fn the_same_limit_in_both_roles_is_enforced() {
     let (store, limit) = (MemoryStore::bounded(1 << 20), counter(0, "4 per minute"));
@@ -133,7 +134,7 @@ fn the_same_limit_in_both_roles_is_enforced() {
     assert_eq!(remaining(&store, &limit, at(0)), 4);
 }
 
-/// An attempt that others deny counts where denied ones do, looked on or not.
+/// An attempt that other limits deny counts where denied attempts count, whether the limit is enforced or observed.
 #[test]
 fn denied_attempts_count_in_limits_that_count_them() {
     for limit in [
@@ -141,12 +142,18 @@ fn denied_attempts_count_in_limits_that_count_them() {
         "{algorithm: sliding_log, limit: 4, per: 1h, count_denied: true}",
     ] {
         let store = MemoryStore::bounded(1 << 20);
-        let (dry, real) = (counter(0, limit), counter(1, "1 per hour"));
-        let parts = [(&dry, Role::Observed, 1), (&real, Role::Enforced, 1)];
-        let verdicts = [OutcomeKind::Allowed, OutcomeKind::Denied, OutcomeKind::Denied, OutcomeKind::Denied, OutcomeKind::Denied];
-        for (before, verdict) in verdicts.into_iter().enumerate() {
+        let (observed, enforced) = (counter(0, limit), counter(1, "1 per hour"));
+        let parts = [(&observed, Role::Observed, 1), (&enforced, Role::Enforced, 1)];
+        let kinds = [
+            OutcomeKind::Allowed,
+            OutcomeKind::Denied,
+            OutcomeKind::Denied,
+            OutcomeKind::Denied,
+            OutcomeKind::Denied,
+        ];
+        for (before, kind) in kinds.into_iter().enumerate() {
             let outcomes = check(&store, &parts, at(0));
-            assert_eq!(outcomes[1].kind, verdict, "{limit}");
+            assert_eq!(outcomes[1].kind, kind, "{limit}");
             let fits = before < 4;
             assert_eq!(outcomes[0].kind == OutcomeKind::Allowed, fits, "{limit}");
             assert_eq!(outcomes[0].retry_after == Wait::NONE, fits, "{limit}");
@@ -157,50 +164,50 @@ fn denied_attempts_count_in_limits_that_count_them() {
 #[test]
 fn an_observed_lease_ends_with_the_enforced_ones() {
     let store = MemoryStore::bounded(1 << 20);
-    let dry = counter(0, "{algorithm: concurrency, limit: 1, ttl: 5s}");
-    let real = counter(1, "{algorithm: concurrency, limit: 3, ttl: 60s}");
-    let plan = plan(&[(&dry, Role::Observed, 1), (&real, Role::Enforced, 1)]);
+    let observed = counter(0, "{algorithm: concurrency, limit: 1, ttl: 5s}");
+    let enforced = counter(1, "{algorithm: concurrency, limit: 3, ttl: 60s}");
+    let plan = plan(&[(&observed, Role::Observed, 1), (&enforced, Role::Enforced, 1)]);
     let mut leases = Vec::new();
-    for verdict in [OutcomeKind::Allowed, OutcomeKind::Denied, OutcomeKind::Denied] {
+    for kind in [OutcomeKind::Allowed, OutcomeKind::Denied, OutcomeKind::Denied] {
         let (outcomes, lease) = store.acquire(&plan, at(0), None);
-        assert_eq!((outcomes[0].kind, outcomes[1].kind), (verdict, OutcomeKind::Allowed));
+        assert_eq!((outcomes[0].kind, outcomes[1].kind), (kind, OutcomeKind::Allowed));
         assert_eq!(lease.unwrap().expires, at(60));
         leases.push(lease.unwrap());
     }
     let (outcomes, lease) = store.acquire(&plan, at(0), None);
     assert_eq!((outcomes[1].kind, lease), (OutcomeKind::Denied, None));
-    // One too many is held where one is looked on, until two are given back.
+    // The observed limit holds one too many, until two are released.
     for (released, left) in [(0, 0), (1, 0), (2, 1)] {
         assert_eq!(store.release(&plan, &leases[released].token, at(1)), Release::Released);
-        assert_eq!(remaining(&store, &dry, at(1)), left);
+        assert_eq!(remaining(&store, &observed, at(1)), left);
     }
-    assert_eq!(remaining(&store, &real, at(1)), 3);
+    assert_eq!(remaining(&store, &enforced, at(1)), 3);
 }
 
 #[test]
 fn a_lease_outlives_an_observed_lease_with_a_shorter_ttl() {
     let store = MemoryStore::bounded(1 << 20);
-    let dry = counter(0, "{algorithm: concurrency, limit: 1, ttl: 5s}");
-    let real = counter(1, "{algorithm: concurrency, limit: 3, ttl: 60s}");
-    let both = plan(&[(&dry, Role::Observed, 1), (&real, Role::Enforced, 1)]);
-    let alone = plan(&[(&real, Role::Enforced, 1)]);
+    let observed = counter(0, "{algorithm: concurrency, limit: 1, ttl: 5s}");
+    let enforced = counter(1, "{algorithm: concurrency, limit: 3, ttl: 60s}");
+    let both = plan(&[(&observed, Role::Observed, 1), (&enforced, Role::Enforced, 1)]);
+    let alone = plan(&[(&enforced, Role::Enforced, 1)]);
     let lease = store.acquire(&both, at(0), None).1.unwrap();
     let Renewal::Renewed(renewed) = store.renew(&both, &lease.token, at(30), None) else { panic!("renewed") };
     assert_eq!(renewed.expires, at(90));
-    // The dry run was taken out of the rules meanwhile.
+    // The observed limit was removed from the rules meanwhile.
     assert_eq!(store.release(&alone, &renewed.token, at(31)), Release::Released);
-    assert_eq!(remaining(&store, &real, at(31)), 3);
+    assert_eq!(remaining(&store, &enforced, at(31)), 3);
 }
 
 #[test]
 fn observed_leases_are_released() {
     let store = MemoryStore::bounded(1 << 20);
-    let dry = counter(0, "{algorithm: concurrency, limit: 1, ttl: 5s}");
-    let plan = plan(&[(&dry, Role::Observed, 2)]);
+    let observed = counter(0, "{algorithm: concurrency, limit: 1, ttl: 5s}");
+    let plan = plan(&[(&observed, Role::Observed, 2)]);
     let (outcomes, lease) = store.acquire(&plan, at(0), None);
     assert_eq!((outcomes[0].kind, outcomes[0].retry_after), (OutcomeKind::Denied, Wait::NEVER));
     let lease = lease.unwrap();
     assert_eq!(lease.expires, at(5));
     assert_eq!(store.release(&plan, &lease.token, at(1)), Release::Released);
-    assert_eq!(remaining(&store, &dry, at(1)), 1);
+    assert_eq!(remaining(&store, &observed, at(1)), 1);
 }

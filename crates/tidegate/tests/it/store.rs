@@ -1,15 +1,13 @@
-//! The memory store against the algorithms it runs, and against its bound.
+//! The memory store against the algorithms that it runs, and against its memory bound.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use tidegate::store::{
-    Ask as StoreAsk, Charge, ChargedAt, Counter, Op, Outcome, Plan, Reply, Response, Role, Store,
-};
-use tidegate::{Algorithm, MemoryStore, Timestamp, OutcomeKind};
+use tidegate::store::{Ask, Charge, ChargedAt, Counter, Op, Outcome, Plan, Reply, Response, Role, Store};
+use tidegate::{Algorithm, MemoryStore, OutcomeKind, Timestamp};
 use tidegate_core::algorithm::LimitAlgorithm;
-use tidegate_core::{TimedCost, Grant, Leases, UsageLog, PackedState, ChargeDecision};
+use tidegate_core::{ChargeDecision, Grant, Leases, PackedState, TimedCost, UsageLog};
 
 const LIMITS: [&str; 11] = [
     "{algorithm: gcra, limit: 7, per: 1s, burst: 12}",
@@ -33,67 +31,73 @@ fn counters() -> Vec<Counter> {
     LIMITS
         .iter()
         .enumerate()
-        .map(|(place, limit)| Counter::new("store", place, limit.parse().unwrap()))
+        .map(|(index, limit)| Counter::new("store", index, limit.parse().unwrap()))
         .collect()
 }
 
-/// The plainest store: a map from counter and key to a state, one request at a time.
+/// The simplest store: a map from counter and key to a state, one request at a time.
 #[derive(Default)]
 struct PlainStore {
     packed: HashMap<(u64, Vec<u8>), PackedState>,
-    ledgers: HashMap<(u64, Vec<u8>), UsageLog>,
+    usage_logs: HashMap<(u64, Vec<u8>), UsageLog>,
     leases: HashMap<(u64, Vec<u8>), Leases>,
 }
 
 impl PlainStore {
     fn check(&mut self, charges: &[Charge<'_>], now: Timestamp) -> Vec<Outcome> {
-        let verdicts: Vec<OutcomeKind> = charges
+        let kinds: Vec<OutcomeKind> = charges
             .iter()
             .map(|charge| {
-                let (id, ask) =
+                let (id, timed_cost) =
                     ((charge.counter.id().get(), charge.key.to_vec()), TimedCost { now, cost: charge.cost });
                 match charge.counter.algorithm() {
-                    Algorithm::Packed(one) => one.outcome_kind(self.packed.entry(id).or_default(), ask),
-                    Algorithm::UsageLog(one) => one.outcome_kind(self.ledgers.entry(id).or_default(), ask),
-                    Algorithm::Leases(one) => one.outcome_kind(self.leases.entry(id).or_default(), ask),
+                    Algorithm::Packed(one) => {
+                        one.outcome_kind(self.packed.entry(id).or_default(), timed_cost)
+                    }
+                    Algorithm::UsageLog(one) => {
+                        one.outcome_kind(self.usage_logs.entry(id).or_default(), timed_cost)
+                    }
+                    Algorithm::Leases(one) => {
+                        one.outcome_kind(self.leases.entry(id).or_default(), timed_cost)
+                    }
                 }
             })
             .collect();
-        // Charges that look on have no say.
+        // Observed charges do not decide.
         let enforced = |(charge, _): &(&Charge<'_>, &OutcomeKind)| charge.role == Role::Enforced;
         let allowed =
-            charges.iter().zip(&verdicts).filter(enforced).all(|(_, verdict)| *verdict == OutcomeKind::Allowed);
-        let fate = if allowed { OutcomeKind::Allowed } else { OutcomeKind::Denied };
+            charges.iter().zip(&kinds).filter(enforced).all(|(_, kind)| *kind == OutcomeKind::Allowed);
+        let decision = if allowed { OutcomeKind::Allowed } else { OutcomeKind::Denied };
         let grant = self.grant(charges, now);
-        let settle = |(charge, verdict): (&Charge<'_>, OutcomeKind)| {
-            let (id, ask) =
+        let apply = |(charge, kind): (&Charge<'_>, OutcomeKind)| {
+            let (id, timed_cost) =
                 ((charge.counter.id().get(), charge.key.to_vec()), TimedCost { now, cost: charge.cost });
-            let ruling = ChargeDecision { outcome: verdict, decision: fate, role: charge.role };
+            let charge_decision = ChargeDecision { outcome: kind, decision, role: charge.role };
             match charge.counter.algorithm() {
                 Algorithm::Packed(one) => {
                     let state = self.packed.entry(id).or_default();
-                    one.charge_if_due(state, ask, ruling);
-                    one.outcome(state, ask, ruling)
+                    one.charge_if_due(state, timed_cost, charge_decision);
+                    one.outcome(state, timed_cost, charge_decision)
                 }
                 Algorithm::UsageLog(one) => {
-                    let state = self.ledgers.entry(id).or_default();
-                    one.charge_if_due(state, ask, ruling);
-                    one.outcome(state, ask, ruling)
+                    let state = self.usage_logs.entry(id).or_default();
+                    one.charge_if_due(state, timed_cost, charge_decision);
+                    one.outcome(state, timed_cost, charge_decision)
                 }
                 Algorithm::Leases(one) => {
                     let state = self.leases.entry(id).or_default();
-                    if one.is_charged(ask, fate) {
-                        state.acquire(grant.unwrap(), ask.cost, now);
+                    if one.is_charged(timed_cost, decision) {
+                        state.acquire(grant.unwrap(), timed_cost.cost, now);
                     }
-                    one.outcome(state, ask, ruling)
+                    one.outcome(state, timed_cost, charge_decision)
                 }
             }
         };
-        charges.iter().zip(verdicts).map(settle).collect()
+        charges.iter().zip(kinds).map(apply).collect()
     }
 
-    /// One lease for all concurrency limits: the highest number, and the shortest ttl from the latest instant. Those
-    /// that look on only have a say in when it ends if nobody else has.
+    /// One lease for all concurrency limits: the highest fencing token, and the shortest ttl from the latest instant.
+    /// Observed limits determine when it ends only if no limit is enforced.
     fn grant(&self, charges: &[Charge<'_>], now: Timestamp) -> Option<Grant> {
         let part = |charge: &Charge<'_>| match charge.counter.algorithm() {
             Algorithm::Leases(one) if charge.cost > 0 => {
@@ -117,8 +121,8 @@ fn role() -> impl Strategy<Value = Role> {
 
 proptest! {
     #![proptest_config(tidegate_testing::proptest_config(64))]
-    /// Whatever the plans, and whatever the order of time, the store answers as a plain map would, and a peek
-    /// answers as the check after it.
+    /// For any plans, and any order of time, the store answers as a plain map would, and a peek returns the same as the
+    /// check after it.
     #[test]
     fn plans_are_decided_as_by_a_plain_map(
         requests in prop::collection::vec(
@@ -135,8 +139,8 @@ proptest! {
             let now = Timestamp::from_nanos(now_ns);
             let keys: Vec<[u8; 1]> = charges.iter().map(|(_, key, ..)| [*key]).collect();
             let mut plan = Plan::new();
-            for ((place, _, cost, role), key) in charges.iter().zip(&keys) {
-                plan.add(Charge { role: *role, ..Charge::new(key, &counters[*place], *cost) }).unwrap();
+            for ((index, _, cost, role), key) in charges.iter().zip(&keys) {
+                plan.add(Charge { role: *role, ..Charge::new(key, &counters[*index], *cost) }).unwrap();
             }
             let peeked = store.peek(&plan, now);
             let checked = store.check(&plan, now);
@@ -184,7 +188,7 @@ fn idle_keys_make_room_for_new_ones_without_an_eviction() {
         let store = MemoryStore::bounded(1 << 20);
         for number in 0..2_000_000_u64 {
             let now = Timestamp::from_nanos(number * 1_000_000);
-            let _ = store.check_one(&Charge::new(&number.to_le_bytes(), &counter, 1), now);
+            let _ = store.check_charge(&Charge::new(&number.to_le_bytes(), &counter, 1), now);
         }
         let stats = store.stats();
         assert_eq!(stats.live_evictions, 0, "{limit}");
@@ -201,11 +205,15 @@ fn a_full_store_stays_in_its_bound_and_keeps_the_most_used() {
         let now = Timestamp::from_nanos(1_000_000_000_000);
         let hot = Charge::new(b"hot", &counter, 1);
         let admitted_before =
-            (0..20).filter(|_| store.check_one(&hot, now).kind == OutcomeKind::Allowed).count();
+            (0..20).filter(|_| store.check_charge(&hot, now).kind == OutcomeKind::Allowed).count();
         assert!(admitted_before > 0);
         for number in 0..200_000_u64 {
-            let _ = store.check_one(&Charge::new(&number.to_le_bytes(), &counter, 1), now);
-            assert_eq!(store.check_one(&hot, now).kind, OutcomeKind::Denied, "{long}: after {number} keys");
+            let _ = store.check_charge(&Charge::new(&number.to_le_bytes(), &counter, 1), now);
+            assert_eq!(
+                store.check_charge(&hot, now).kind,
+                OutcomeKind::Denied,
+                "{long}: after {number} keys"
+            );
         }
         let stats = store.stats();
         assert!(stats.live_evictions > 100_000, "{long}: {} evictions", stats.live_evictions);
@@ -215,8 +223,8 @@ fn a_full_store_stays_in_its_bound_and_keeps_the_most_used() {
 
 #[test]
 fn a_flood_on_one_limit_does_not_reset_keys_over_it() {
-    // Time moves, so what the flood adds resets later than the hot key does. Where windows begin with a key's
-    // first hit that is all there is to go by, and the hot key goes.
+    // Time moves, so the keys of the flood reset later than the hot key does. If windows begin with a key's first hit,
+    // the store cannot know better, and evicts the hot key.
     for limit in LIMITS.into_iter().filter(|limit| !limit.contains("first_hit")) {
         let long = with_window_of_an_hour(limit);
         let counter = Counter::new("flood", 0, long.parse().unwrap());
@@ -224,10 +232,10 @@ fn a_flood_on_one_limit_does_not_reset_keys_over_it() {
         let mut admitted = [0, 0];
         for number in 0..200_000_u64 {
             let now = Timestamp::from_nanos(7_200_000_000_000 + number * 1_000_000);
-            let _ = store.check_one(&Charge::new(&number.to_le_bytes(), &counter, 1), now);
+            let _ = store.check_charge(&Charge::new(&number.to_le_bytes(), &counter, 1), now);
             let hot = Charge::new(b"hot", &counter, 1);
             for (admitted, store) in admitted.iter_mut().zip([&store, &alone]) {
-                *admitted += u32::from(store.check_one(&hot, now).kind == OutcomeKind::Allowed);
+                *admitted += u32::from(store.check_charge(&hot, now).kind == OutcomeKind::Allowed);
             }
         }
         assert_eq!(admitted[0], admitted[1], "{long}");
@@ -246,21 +254,21 @@ fn no_kind_of_state_evicts_another_kind() {
     let counters: Vec<Counter> =
         limits.iter().map(|limit| Counter::new(limit, 0, limit.parse().unwrap())).collect();
     let now = Timestamp::from_nanos(1_000);
-    let ask = |store: &MemoryStore, counter: &Counter, number: u64| {
-        store.check_one(&Charge::new(&number.to_le_bytes(), counter, 1), now).kind
+    let check = |store: &MemoryStore, counter: &Counter, number: u64| {
+        store.check_charge(&Charge::new(&number.to_le_bytes(), counter, 1), now).kind
     };
     for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
         let store = MemoryStore::bounded(MEMORY_MAX);
-        // Two kinds take all they can get, then the third comes.
-        let [first, second, last] = order.map(|place| &counters[place]);
-        for crowd in [first, second] {
+        // Two kinds take all that they can get, then the third comes.
+        let [first, second, last] = order.map(|index| &counters[index]);
+        for counter in [first, second] {
             for number in 0..200_000 {
-                ask(&store, crowd, number);
+                check(&store, counter, number);
             }
         }
-        for verdict in [OutcomeKind::Allowed, OutcomeKind::Denied] {
+        for kind in [OutcomeKind::Allowed, OutcomeKind::Denied] {
             for number in 0..500 {
-                assert_eq!(ask(&store, last, number), verdict, "{} last, key {number}", last.limit());
+                assert_eq!(check(&store, last, number), kind, "{} last, key {number}", last.limit());
             }
         }
         assert!(store.stats().bytes_used <= MEMORY_MAX, "{} bytes", store.stats().bytes_used);
@@ -269,26 +277,26 @@ fn no_kind_of_state_evicts_another_kind() {
 
 #[test]
 fn a_page_evicts_a_state_if_the_directory_cannot_grow() {
-    // The bytes that are left are enough for a page and not for a directory of twice the entries: the table is
-    // filled to one depth, then ledgers take nearly all the rest.
+    // The remaining bytes are enough for a page, but not for a directory of twice the entries: the table is filled to
+    // one depth, then usage logs take nearly all the rest.
     const MEMORY_MAX: u64 = 32 << 20;
     let packed = Counter::new("depth", 0, "1 per hour".parse().unwrap());
-    let ledger = Counter::new("depth", 1, "{algorithm: sliding_log, limit: 1, per: 1h}".parse().unwrap());
+    let usage_log = Counter::new("depth", 1, "{algorithm: sliding_log, limit: 1, per: 1h}".parse().unwrap());
     let now = Timestamp::from_nanos(1_000);
     let store = MemoryStore::bounded(MEMORY_MAX);
-    let ask =
-        |counter, number: u64| store.check_one(&Charge::new(&number.to_le_bytes(), counter, 1), now).kind;
+    let check =
+        |counter, number: u64| store.check_charge(&Charge::new(&number.to_le_bytes(), counter, 1), now).kind;
     for number in 0..204_800 {
-        ask(&packed, number);
+        check(&packed, number);
     }
     for number in 0..1_000_000 {
         if MEMORY_MAX - store.stats().bytes_used < 7_000 {
             break;
         }
-        ask(&ledger, number);
+        check(&usage_log, number);
     }
     for number in 1_000_000..1_200_000 {
-        assert_eq!(ask(&packed, number), OutcomeKind::Allowed);
+        assert_eq!(check(&packed, number), OutcomeKind::Allowed);
     }
     assert!(store.stats().live_evictions > 0);
     assert!(store.stats().bytes_used <= MEMORY_MAX);
@@ -311,7 +319,7 @@ fn removed_usage_logs_free_their_bytes() {
     plans(&|plan| drop(store.check(plan, now)));
     assert!(store.stats().bytes_used > empty + 100_000 * 100);
     plans(&|plan| store.refund(plan, now));
-    // What is left are small maps that are not worth making smaller.
+    // What remains are small maps that are not worth shrinking.
     assert!(store.stats().bytes_used < empty + (1 << 20), "{} bytes", store.stats().bytes_used);
     assert_eq!(store.stats().live_evictions, 0);
 }
@@ -323,10 +331,10 @@ fn a_usage_log_over_the_bound_is_evicted_alone() {
         Counter::new("large", 1, "{algorithm: sliding_log, limit: 100000000, per: 1d}".parse().unwrap());
     let store = MemoryStore::bounded(2 << 20);
     for number in 0..1_000_u64 {
-        let _ = store.check_one(&Charge::new(&number.to_le_bytes(), &small, 1), Timestamp::from_nanos(0));
+        let _ = store.check_charge(&Charge::new(&number.to_le_bytes(), &small, 1), Timestamp::from_nanos(0));
     }
     for instant in 0..200_000 {
-        let _ = store.check_one(&Charge::new(b"large", &large, 1), Timestamp::from_nanos(instant));
+        let _ = store.check_charge(&Charge::new(b"large", &large, 1), Timestamp::from_nanos(instant));
     }
     let stats = store.stats();
     assert!((1..10).contains(&stats.live_evictions), "{} evictions", stats.live_evictions);
@@ -334,7 +342,7 @@ fn a_usage_log_over_the_bound_is_evicted_alone() {
     for number in 0..1_000_u64 {
         let key = number.to_le_bytes();
         let charge = Charge::new(&key, &small, 1);
-        assert_eq!(store.check_one(&charge, Timestamp::from_nanos(200_000)).kind, OutcomeKind::Denied);
+        assert_eq!(store.check_charge(&charge, Timestamp::from_nanos(200_000)).kind, OutcomeKind::Denied);
     }
 }
 
@@ -344,13 +352,13 @@ fn any_memory_bound_works() {
         let store = MemoryStore::bounded(memory_max);
         let counter = Counter::new("bound", 0, "1 per hour".parse().unwrap());
         let charge = Charge::new(b"key", &counter, 1);
-        let verdicts = [0, 1].map(|at| store.check_one(&charge, Timestamp::from_nanos(at)).kind);
-        assert_eq!(verdicts, [OutcomeKind::Allowed, OutcomeKind::Denied]);
+        let kinds = [0, 1].map(|at| store.check_charge(&charge, Timestamp::from_nanos(at)).kind);
+        assert_eq!(kinds, [OutcomeKind::Allowed, OutcomeKind::Denied]);
     }
 }
 
-/// A key with one arrival time for all rates: what was used under one is used under another, to the nanosecond, and no
-/// remainder that was kept under a larger L does harm.
+/// A key with one arrival time for all rates: what was used under one rate is used under another, to the nanosecond,
+/// and a remainder that was kept under a larger L does no harm.
 #[test]
 fn arrival_times_are_kept_over_any_change_of_the_rate() {
     let store = MemoryStore::bounded(1 << 20);
@@ -358,7 +366,7 @@ fn arrival_times_are_kept_over_any_change_of_the_rate() {
     let check = |limit: &str, cost| {
         let counter = Counter::shared_gcra("throttle", limit.parse().unwrap()).unwrap();
         let charge = Charge::new(b"key", &counter, cost);
-        store.check_one(&charge, now)
+        store.check_charge(&charge, now)
     };
     // 3 x 60/7 s.
     assert_eq!(check("7 per minute", 3).reset_after.get(), 25_714_285_715);
@@ -368,7 +376,7 @@ fn arrival_times_are_kept_over_any_change_of_the_rate() {
         (answer.kind, answer.remaining, answer.reset_after.get()),
         (OutcomeKind::Allowed, 2, 35_714_285_715)
     );
-    // With L = 1 there is no room for a remainder.
+    // With L = 1 there is no remainder.
     let answer = check("{algorithm: gcra, limit: 1, per: 1h, burst: 1}", 1);
     assert_eq!((answer.kind, answer.remaining), (OutcomeKind::Denied, 0));
     assert_eq!(answer.retry_after.span().map(tidegate::Nanos::get), Some(35_714_285_714));
@@ -385,13 +393,14 @@ const SECOND_NS: u64 = 1_000_000_000;
 
 fn ask_memory(store: &Arc<MemoryStore>, op: Op, plan: &Plan<'_>, now_s: u64) -> Reply {
     let now = Timestamp::from_nanos(now_s * SECOND_NS);
-    match store.ask(&StoreAsk { op, plan, now, deadline: None }) {
+    match store.ask(&Ask { op, plan, now, deadline: None }) {
         Response::Now(reply) => reply.unwrap(),
-        Response::Later(_) => unreachable!("memory answers at once"),
+        Response::Later(_) => unreachable!("memory answers immediately"),
     }
 }
 
-/// Under a limit of 2, one unit is charged, its window passes, two others are charged, and the one comes back.
+/// Under a limit of 2: one unit is charged, its window passes, two more units are charged, and then the first is
+/// refunded.
 #[test]
 fn a_late_refund_admits_no_third_unit_under_a_limit_of_two() {
     for limit in [
@@ -419,7 +428,7 @@ fn a_late_refund_admits_no_third_unit_under_a_limit_of_two() {
     }
 }
 
-/// A bucket that others keep in use gives back all of a charge, however long it took.
+/// A bucket that stays in use refunds a charge in full, however long it took.
 #[test]
 fn a_refund_to_a_bucket_in_use_gives_back_the_whole_charge() {
     for limit in [
@@ -428,13 +437,13 @@ fn a_refund_to_a_bucket_in_use_gives_back_the_whole_charge() {
     ] {
         let store = Arc::new(MemoryStore::unbounded());
         let counter = Counter::new("in use", 0, limit.parse().unwrap());
-        let others = Plan::of_one(Charge::new(b"key", &counter, 8));
-        let own = Plan::of_one(Charge::new(b"key", &counter, 1));
-        let _ = ask_memory(&store, Op::Check, &others, 6_000);
-        let charged = ask_memory(&store, Op::Check, &own, 6_000);
-        let charged_at = ChargedAt::from_outcomes(&own, &charged.outcomes, charged.at);
+        let other_plan = Plan::of_one(Charge::new(b"key", &counter, 8));
+        let plan = Plan::of_one(Charge::new(b"key", &counter, 1));
+        let _ = ask_memory(&store, Op::Check, &other_plan, 6_000);
+        let charged = ask_memory(&store, Op::Check, &plan, 6_000);
+        let charged_at = ChargedAt::from_outcomes(&plan, &charged.outcomes, charged.at);
         assert_eq!(charged.outcomes[0].remaining, 1, "{limit}");
-        let _ = ask_memory(&store, Op::Refund { charged_at: Some(charged_at) }, &own, 6_003);
-        assert_eq!(ask_memory(&store, Op::Peek, &own, 6_003).outcomes[0].remaining, 4, "{limit}");
+        let _ = ask_memory(&store, Op::Refund { charged_at: Some(charged_at) }, &plan, 6_003);
+        assert_eq!(ask_memory(&store, Op::Peek, &plan, 6_003).outcomes[0].remaining, 4, "{limit}");
     }
 }

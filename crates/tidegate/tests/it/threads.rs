@@ -4,11 +4,11 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate::store::{Charge, Counter, Plan};
-use tidegate::{MemoryStore, Timestamp, OutcomeKind};
+use tidegate::{MemoryStore, OutcomeKind, Timestamp};
 
 const THREADS: usize = 8;
 
-/// One of each algorithm and option, all of which admit 1,000 units at an instant to a key never seen.
+/// One of each algorithm and option. Each admits 1,000 units at one instant to a key that was never seen.
 const LIMITS: [&str; 12] = [
     "{algorithm: gcra, limit: 1000, per: 1s}",
     "{algorithm: gcra, limit: 7, per: 1s, burst: 1000}",
@@ -24,11 +24,11 @@ const LIMITS: [&str; 12] = [
     "{algorithm: sub_windows, limit: 1000, per: 1s, strict: false}",
 ];
 
-fn counter(place: usize, limit: &str) -> Counter {
-    Counter::new("threads", place, limit.parse().unwrap())
+fn counter(index: usize, limit: &str) -> Counter {
+    Counter::new("threads", index, limit.parse().unwrap())
 }
 
-/// Runs `work` on every thread at once; each gets its number.
+/// Runs `work` on every thread at the same time. Each gets its number.
 fn on_all_threads(work: impl Fn(usize) + Sync) {
     let barrier = Barrier::new(THREADS);
     std::thread::scope(|scope| {
@@ -47,17 +47,17 @@ fn one_key_admits_exactly_its_limit_at_each_instant() {
     for limit in LIMITS {
         let counter = counter(0, limit);
         let (shared, alone) = (MemoryStore::bounded(1 << 20), MemoryStore::bounded(1 << 20));
-        // Instants at which part of what was used has come back, and one at which all of it has.
+        // Instants at which some of the used units have come back, and one at which all have.
         for instant_ms in [10_000, 10_300, 10_999, 11_000, 11_650, 60_000] {
             let now = Timestamp::from_nanos(instant_ms * 1_000_000);
             let charge = Charge::new(b"key", &counter, 1);
             let expected =
-                (0..THREADS * 500).filter(|_| alone.check_one(&charge, now).kind == OutcomeKind::Allowed);
+                (0..THREADS * 500).filter(|_| alone.check_charge(&charge, now).kind == OutcomeKind::Allowed);
             let expected = expected.count() as u64;
             let admitted = AtomicU64::new(0);
             on_all_threads(|_| {
                 for _ in 0..500 {
-                    if shared.check_one(&charge, now).kind == OutcomeKind::Allowed {
+                    if shared.check_charge(&charge, now).kind == OutcomeKind::Allowed {
                         admitted.fetch_add(1, Ordering::Relaxed);
                     }
                 }
@@ -69,10 +69,10 @@ fn one_key_admits_exactly_its_limit_at_each_instant() {
 
 #[test]
 fn crossing_plans_charge_whole_or_not_at_all() {
-    // Every plan takes two to four of these counters' keys, in an order of its own, from both kinds of store.
+    // Every plan takes two to four of these counters' keys, in its own order, from both kinds of state.
     let counters: Vec<Counter> = (0..LIMITS.len())
-        .filter(|place| !LIMITS[*place].contains("count_denied"))
-        .map(|place| counter(place, LIMITS[place]))
+        .filter(|index| !LIMITS[*index].contains("count_denied"))
+        .map(|index| counter(index, LIMITS[index]))
         .collect();
     let keys: [&[u8]; 3] = [b"a", b"b", b"c"];
     let store = MemoryStore::bounded(1 << 20);
@@ -82,23 +82,24 @@ fn crossing_plans_charge_whole_or_not_at_all() {
         let mut random = 0x9E37_79B9_u64 * (thread as u64 + 1);
         for _ in 0..4_000 {
             let mut plan = Plan::new();
-            let mut touched = Vec::new();
+            let mut charged = Vec::new();
             for _ in 0..2 + random_below(3, &mut random) {
-                let (place, key) = (random_below(counters.len(), &mut random), random_below(keys.len(), &mut random));
+                let (index, key) =
+                    (random_below(counters.len(), &mut random), random_below(keys.len(), &mut random));
                 let cost = random_below(3, &mut random) as u64;
-                plan.add(Charge::new(keys[key], &counters[place], cost)).unwrap();
-                touched.push((place * keys.len() + key, cost));
+                plan.add(Charge::new(keys[key], &counters[index], cost)).unwrap();
+                charged.push((index * keys.len() + key, cost));
             }
             if store.check(&plan, now).iter().all(|outcome| outcome.kind == OutcomeKind::Allowed) {
-                for (place, cost) in touched {
-                    used[place].fetch_add(cost, Ordering::Relaxed);
+                for (index, cost) in charged {
+                    used[index].fetch_add(cost, Ordering::Relaxed);
                 }
             }
         }
     });
     let mut full = 0;
-    for (place, used) in used.into_iter().enumerate() {
-        let (counter, key) = (&counters[place / keys.len()], keys[place % keys.len()]);
+    for (index, used) in used.into_iter().enumerate() {
+        let (counter, key) = (&counters[index / keys.len()], keys[index % keys.len()]);
         let mut plan = Plan::new();
         plan.add(Charge::new(key, counter, 0)).unwrap();
         let remaining = store.peek(&plan, now)[0].remaining;
@@ -110,7 +111,7 @@ fn crossing_plans_charge_whole_or_not_at_all() {
 
 #[test]
 fn many_keys_from_many_threads_are_all_kept() {
-    // Growth under way everywhere: pages split while others read and write them.
+    // The table grows throughout: pages split while other threads read and write them.
     const KEYS: u64 = 40_000;
     let counter = counter(0, "{algorithm: fixed_window, limit: 8, per: 1h}");
     let store = MemoryStore::bounded(64 << 20);
@@ -121,7 +122,7 @@ fn many_keys_from_many_threads_are_all_kept() {
             let number = (step * 7_919 + thread as u64 * 5_003) % KEYS;
             let key = number.to_le_bytes();
             let charge = Charge::new(&key, &counter, 1);
-            if store.check_one(&charge, now).kind == OutcomeKind::Denied {
+            if store.check_charge(&charge, now).kind == OutcomeKind::Denied {
                 denied.fetch_add(1, Ordering::Relaxed);
             }
         }
@@ -130,12 +131,12 @@ fn many_keys_from_many_threads_are_all_kept() {
     for number in 0..KEYS {
         let key = number.to_le_bytes();
         let charge = Charge::new(&key, &counter, 1);
-        assert_eq!(store.check_one(&charge, now).kind, OutcomeKind::Denied, "key {number} lost a charge");
+        assert_eq!(store.check_charge(&charge, now).kind, OutcomeKind::Denied, "key {number} lost a charge");
     }
     assert_eq!(store.stats().live_evictions, 0);
 }
 
-/// A small generator of numbers that need only be different.
+/// A small generator of numbers. They only have to be different.
 fn random_below(bound: usize, state: &mut u64) -> usize {
     *state ^= *state << 13;
     *state ^= *state >> 7;

@@ -1,15 +1,15 @@
-//! How waiting ended, as a plain value that tests compare.
+//! How a wait ended, as a plain value that tests compare.
 
 use tidegate::{Admitted, Clock, Decision, Nanos, Refused};
 
-/// How waiting for a limit ended.
+/// How a wait for a limit ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitResult {
     Admitted { decision: Decision, waited: Nanos },
     Refused(Refusal),
 }
 
-/// Why a request did not wait, or no longer.
+/// Why a request did not wait, or stopped waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     Never,
@@ -34,7 +34,7 @@ impl From<Refused> for Refusal {
     }
 }
 
-/// Waits for a turn. What a concurrency limit gave stays held for its ttl.
+/// Waits until the request is admitted. A lease of a concurrency limit stays held for its ttl.
 pub async fn wait_result<'a, C: Clock + 'a>(
     acquiring: impl Future<Output = Result<Admitted<'a, C>, Refused>>,
 ) -> WaitResult {

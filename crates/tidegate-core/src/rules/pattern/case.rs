@@ -1,42 +1,42 @@
-//! Whether upper and lower case differ.
+//! Case sensitivity.
 
 use std::cmp::Ordering;
 
-/// Whether upper and lower case of the letters of ASCII differ.
+/// Whether upper and lower case of ASCII letters differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum CaseSensitivity {
-    /// They do.
+    /// They differ.
     #[default]
     Sensitive,
-    /// They do not.
+    /// They do not differ.
     Insensitive,
 }
 
 impl CaseSensitivity {
-    pub(in crate::rules) fn are_equal(self, one: &str, other: &str) -> bool {
+    pub(crate) fn are_equal(self, one: &str, other: &str) -> bool {
         match self {
             Self::Sensitive => one == other,
             Self::Insensitive => one.eq_ignore_ascii_case(other),
         }
     }
 
-    /// What follows the beginning, if the text begins so.
-    pub(in crate::rules) fn strip_prefix<'a>(self, text: &'a str, beginning: &str) -> Option<&'a str> {
-        let (head, tail) = text.split_at_checked(beginning.len())?;
-        self.are_equal(head, beginning).then_some(tail)
+    /// The text after `prefix`, if the text begins with it.
+    pub(crate) fn strip_prefix<'a>(self, text: &'a str, prefix: &str) -> Option<&'a str> {
+        let (head, tail) = text.split_at_checked(prefix.len())?;
+        self.are_equal(head, prefix).then_some(tail)
     }
 
-    /// What precedes the end, if the text ends so.
-    pub(super) fn strip_suffix<'a>(self, text: &'a str, end: &str) -> Option<&'a str> {
-        let (head, tail) = text.split_at_checked(text.len().checked_sub(end.len())?)?;
-        self.are_equal(tail, end).then_some(head)
+    /// The text before `suffix`, if the text ends with it.
+    pub(super) fn strip_suffix<'a>(self, text: &'a str, suffix: &str) -> Option<&'a str> {
+        let (head, tail) = text.split_at_checked(text.len().checked_sub(suffix.len())?)?;
+        self.are_equal(tail, suffix).then_some(head)
     }
 
-    /// What follows the first place at which the part stands.
+    /// The text after the first occurrence of `part`.
     pub(super) fn skip_past<'a>(self, text: &'a str, part: &str) -> Option<&'a str> {
         match self {
             Self::Sensitive => text.find(part).and_then(|at| text.get(at + part.len()..)),
-            // Place by place; a pattern is short, and so are methods and hosts.
+            // Try every position. This is fine because patterns, methods and hosts are short.
             Self::Insensitive => (0..=text.len().checked_sub(part.len())?)
                 .filter_map(|at| text.get(at..))
                 .find_map(|text| self.strip_prefix(text, part)),
@@ -44,7 +44,7 @@ impl CaseSensitivity {
     }
 }
 
-/// The order in which upper and lower case do not differ.
+/// An order that ignores case.
 pub(super) fn compare_ignoring_case(one: &str, other: &str) -> Ordering {
     one.bytes().map(|byte| byte.to_ascii_lowercase()).cmp(other.bytes().map(|byte| byte.to_ascii_lowercase()))
 }

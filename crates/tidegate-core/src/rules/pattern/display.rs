@@ -1,15 +1,15 @@
-//! Patterns as a file writes them.
+//! Writes patterns as rule files write them.
 
 use std::fmt::{self, Write};
 
 use super::{Net, PathPattern, Pattern, Segment};
 use crate::text::{YamlQuoted, YamlText};
 
-/// How much of a text is shown in messages.
+/// The most characters of a text in messages.
 const SHOWN_CHARS_MAX: usize = 80;
 
-/// Text, or the beginning of it if it is long.
-pub(in crate::rules) struct Shortened<'a>(pub &'a str);
+/// Text, shortened if it is long.
+pub(crate) struct Shortened<'a>(pub &'a str);
 
 impl fmt::Display for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -34,18 +34,18 @@ impl fmt::Display for Shortened<'_> {
     }
 }
 
-/// A pattern that is not a negation.
+/// Writes a pattern that is not a negation.
 fn write_plain(pattern: &Pattern, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match pattern {
         Pattern::Any => f.write_str("{ exists: true }"),
         Pattern::Absent => f.write_str("{ exists: false }"),
-        // A path with these would be read as a shape.
+        // Without `exact`, a path with these characters would be read as a path pattern.
         Pattern::Exact(value) if value.contains(['*', '{', '}']) => {
             write!(f, "{{ exact: {} }}", YamlText(value))
         }
         Pattern::Exact(value) => write!(f, "{}", YamlText(value)),
         Pattern::OneOf(set) => write_list(set.values().iter().map(|value| YamlText(value)), f),
-        Pattern::Prefix(beginning) => write!(f, "{{ prefix: {} }}", YamlText(beginning)),
+        Pattern::Prefix(prefix) => write!(f, "{{ prefix: {} }}", YamlText(prefix)),
         Pattern::Wildcard(wildcard) => write!(f, "{{ wildcard: {} }}", YamlText(&wildcard.to_string())),
         Pattern::Regex(regex) => write!(f, "{{ regex: {} }}", YamlText(regex.as_str())),
         Pattern::Path(path) => f.write_str(&path_text(path)),
@@ -60,8 +60,8 @@ fn write_plain(pattern: &Pattern, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 
 fn write_list(items: impl Iterator<Item = impl fmt::Display>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     f.write_char('[')?;
-    for (at, item) in items.enumerate() {
-        let comma = if at == 0 { "" } else { ", " };
+    for (index, item) in items.enumerate() {
+        let comma = if index == 0 { "" } else { ", " };
         write!(f, "{comma}{item}")?;
     }
     f.write_char(']')
@@ -75,7 +75,7 @@ fn path_text(path: &PathPattern) -> String {
     YamlQuoted(&path.to_string()).to_string()
 }
 
-/// Addresses of IPv4 are read as text; those of IPv6 may end with a colon.
+/// IPv6 addresses are quoted, because they may end with a colon.
 fn net_text(net: &Net) -> String {
     if net.first().is_ipv4() { net.to_string() } else { format!("\"{net}\"") }
 }

@@ -1,10 +1,10 @@
-//! What is wrong with a pattern, and what would be right.
+//! What is wrong with a pattern, and a hint how to fix it.
 
 use std::fmt;
 
 use super::Shortened;
 
-/// A pattern that is not one. Says what is wrong and gives a hint at what would be right.
+/// A pattern is not valid. Has a description of the problem and a hint how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PatternError {
     problem: String,
@@ -21,7 +21,7 @@ impl PatternError {
         &self.problem
     }
 
-    /// What would be right.
+    /// How to fix it.
     pub fn hint(&self) -> &str {
         &self.hint
     }
@@ -35,7 +35,7 @@ impl fmt::Display for PatternError {
 
 impl std::error::Error for PatternError {}
 
-/// The text in backticks, or the beginning of it.
+/// The text in backticks, shortened if it is long.
 pub(super) fn quoted(text: &str) -> String {
     format!("`{}`", Shortened(text))
 }

@@ -3,13 +3,14 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use super::PatternError;
 use super::error::quoted;
-use super::{PatternError, check_length};
+use super::value_pattern::check_length;
 
-/// The bits in front of an IPv4 address that is written as IPv6, `::ffff:10.0.0.1`.
+/// The bits before the IPv4 address in an IPv4-mapped IPv6 address, `::ffff:10.0.0.1`.
 const MAPPED_BITS: u8 = 96;
 
-/// A block of addresses. IPv4-mapped IPv6 is IPv4.
+/// A block of addresses. IPv4-mapped IPv6 counts as IPv4.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Net {
     /// Its first address.
@@ -39,11 +40,11 @@ impl Net {
             }
             _ => Self { first: address, prefix_bits: bits },
         };
-        let whole = Self { first: block.network_of(block.first), ..block };
-        if whole != block {
+        let enclosing = Self { first: block.network_of(block.first), ..block };
+        if enclosing != block {
             return Err(PatternError::new(
                 format!("{} is within a block, not the beginning of one", quoted(text)),
-                format!("the block is `{whole}`, the address alone is `{}`", block.first),
+                format!("the block is `{enclosing}`, the address alone is `{}`", block.first),
             ));
         }
         Ok(block)
@@ -54,18 +55,18 @@ impl Net {
         self.first
     }
 
-    /// How many bits all of its addresses share.
+    /// The number of bits that all its addresses share.
     pub fn prefix_bits(&self) -> u8 {
         self.prefix_bits
     }
 
-    /// Whether an address is in it. IPv4-mapped IPv6 counts as IPv4.
+    /// Whether the block contains an address. IPv4-mapped IPv6 counts as IPv4.
     pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         address.is_ipv4() == self.first.is_ipv4() && self.network_of(address) == self.first
     }
 
-    /// The first address of the block of this size that an address of its family is in.
+    /// The first address of the block of this size that contains an address of the same family.
     fn network_of(&self, address: IpAddr) -> IpAddr {
         network_address(address, self.prefix_bits)
     }
@@ -80,8 +81,8 @@ impl fmt::Display for Net {
     }
 }
 
-/// The address with all but its first bits zero.
-pub(in crate::rules) fn network_address(address: IpAddr, prefix_bits: u8) -> IpAddr {
+/// The address with all bits after the prefix set to zero.
+pub(crate) fn network_address(address: IpAddr, prefix_bits: u8) -> IpAddr {
     match address {
         IpAddr::V4(v4) => {
             let rest_bits = u32::from(bits_max(address).saturating_sub(prefix_bits));
@@ -101,12 +102,12 @@ fn bits_max(address: IpAddr) -> u8 {
 }
 
 fn prefix_bits(whole: &str, address: IpAddr, text: &str) -> Result<u8, PatternError> {
-    let most = bits_max(address);
+    let max = bits_max(address);
     let bits = text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse::<u8>().ok()).flatten();
-    bits.filter(|bits| *bits <= most).ok_or_else(|| {
+    bits.filter(|bits| *bits <= max).ok_or_else(|| {
         PatternError::new(
-            format!("{} is no number of bits in {}", quoted(text), quoted(whole)),
-            format!("this kind of address has 0 to {most}"),
+            format!("{} is not a number of prefix bits in {}", quoted(text), quoted(whole)),
+            format!("an address of this kind has 0 to {max}"),
         )
     })
 }

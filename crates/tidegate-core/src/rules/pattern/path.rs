@@ -1,32 +1,33 @@
-//! The shape of a path, and its segments.
+//! Path patterns, and the segments of a path.
 
 use std::fmt;
 
+use super::PatternError;
 use super::error::quoted;
-use super::{PatternError, check_length};
+use super::value_pattern::check_length;
 
-/// The most segments of a path's shape.
+/// The most segments of a path pattern.
 pub const PATH_SEGMENTS_MAX: usize = 128;
 
-/// The shape of a path: segments, and whether more may follow.
+/// A path pattern: segments, and whether more may follow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathPattern {
     segments: Box<[Segment]>,
-    /// Ends with `**`.
+    /// Whether it ends with `**`.
     is_open_ended: bool,
 }
 
-/// A segment of a path.
+/// A segment of a path pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Segment {
-    /// This.
+    /// This text.
     Literal(Box<str>),
-    /// Any that is not empty: `*`, or `{name}` with a name.
+    /// Any text that is not empty: `*`, or `{name}` with a name.
     Any(Option<Box<str>>),
 }
 
 impl PathPattern {
-    /// Reads a path in which `{name}` and `*` stand for a segment, and `**` at the end for any number of them.
+    /// Reads a path in which `{name}` and `*` stand for one segment, and `**` at the end for any number of segments.
     ///
     /// ```
     /// use tidegate_core::rules::PathPattern;
@@ -47,15 +48,15 @@ impl PathPattern {
         if let Some(mark) = text.find(['?', '#']) {
             return Err(PatternError::new(
                 format!("{} has a `{}`", quoted(text), &text[mark..=mark]),
-                format!("a path is compared up to there: {}", quoted(&text[..mark])),
+                format!("only the part before it is compared: {}", quoted(&text[..mark])),
             ));
         }
-        let (inner, open) = match inner.strip_suffix("**") {
+        let (inner, is_open_ended) = match inner.strip_suffix("**") {
             Some("") => return Ok(Self { segments: Box::default(), is_open_ended: true }),
             Some(before) if before.ends_with('/') => (&before[..before.len() - 1], true),
             _ => (inner, false),
         };
-        Ok(Self { segments: segments(text, inner)?, is_open_ended: open })
+        Ok(Self { segments: segments(text, inner)?, is_open_ended })
     }
 
     /// Its segments, without slashes.
@@ -68,21 +69,20 @@ impl PathPattern {
         self.is_open_ended
     }
 
-    /// Which segment `{name}` stands for, counted from 0.
+    /// The index of the segment `{name}`, from 0.
     pub fn segment_of(&self, name: &str) -> Option<usize> {
         self.segments.iter().position(|segment| segment.name() == Some(name))
     }
 
-    pub(in crate::rules) fn is_match(&self, value: &str) -> bool {
-        let Some(mut found) = path_segments(value) else { return false };
-        let mut wanted = self.segments.iter();
-        wanted.all(|wanted| found.next().is_some_and(|found| wanted.is_match(found)))
-            && (self.is_open_ended || found.next().is_none())
+    pub(crate) fn is_match(&self, value: &str) -> bool {
+        let Some(mut texts) = path_segments(value) else { return false };
+        self.segments.iter().all(|segment| texts.next().is_some_and(|text| segment.is_match(text)))
+            && (self.is_open_ended || texts.next().is_none())
     }
 }
 
 impl Segment {
-    /// The name, of `{name}`.
+    /// The name of a segment `{name}`.
     pub fn name(&self) -> Option<&str> {
         match self {
             Self::Any(Some(name)) => Some(name),
@@ -90,7 +90,7 @@ impl Segment {
         }
     }
 
-    /// The text, of one that has to be this.
+    /// The text of a literal segment.
     pub(super) fn text(&self) -> Option<&str> {
         match self {
             Self::Literal(text) => Some(text),
@@ -98,10 +98,10 @@ impl Segment {
         }
     }
 
-    fn is_match(&self, found: &str) -> bool {
+    fn is_match(&self, text: &str) -> bool {
         match self {
-            Self::Literal(text) => **text == *found,
-            Self::Any(_) => !found.is_empty(),
+            Self::Literal(literal) => **literal == *text,
+            Self::Any(_) => !text.is_empty(),
         }
     }
 }
@@ -119,24 +119,24 @@ impl fmt::Display for PathPattern {
     }
 }
 
-/// A path without what begins with `?` or `#`.
+/// A path up to `?` or `#`.
 pub fn path_without_query(value: &str) -> &str {
     let end = value.bytes().position(|byte| matches!(byte, b'?' | b'#'));
     end.map_or(value, |end| &value[..end])
 }
 
-/// A segment of a path, counted from 0; none if it is not there or empty.
-pub fn path_segment(value: &str, number: usize) -> Option<&str> {
-    path_segments(value)?.nth(number).filter(|segment| !segment.is_empty())
+/// A segment of a path by index, from 0. `None` if there is no such segment or it is empty.
+pub fn path_segment(value: &str, index: usize) -> Option<&str> {
+    path_segments(value)?.nth(index).filter(|segment| !segment.is_empty())
 }
 
-/// What stands between the slashes after the first; `/a/` has two segments, of which the second is empty.
-pub(in crate::rules) fn path_segments(value: &str) -> Option<PathSegments<'_>> {
+/// The segments of a path, without the leading slash. `/a/` has two segments, and the second is empty.
+pub(crate) fn path_segments(value: &str) -> Option<PathSegments<'_>> {
     Some(PathSegments { rest: Some(value.strip_prefix('/')?) })
 }
 
-/// The segments of a path, up to `?` or `#`. Looks no further than it is asked for: a path may be long.
-pub(in crate::rules) struct PathSegments<'a> {
+/// The segments of a path, up to `?` or `#`. It is lazy because a path may be long.
+pub(crate) struct PathSegments<'a> {
     rest: Option<&'a str>,
 }
 
@@ -155,7 +155,7 @@ impl<'a> Iterator for PathSegments<'a> {
     }
 }
 
-/// The segments of `inner`; `whole` is what it was taken from, for errors.
+/// Reads the segments of `inner`. `whole` is the text that it comes from, for errors.
 fn segments(whole: &str, inner: &str) -> Result<Box<[Segment]>, PatternError> {
     let mut segments: Vec<Segment> = Vec::new();
     for text in inner.split('/') {
@@ -196,7 +196,7 @@ fn segment(whole: &str, text: &str) -> Result<Segment, PatternError> {
     match text {
         "**" => Err(PatternError::new(
             format!("{} has `**` before its end", quoted(whole)),
-            "`**` is possible as the last segment; `*` stands for one segment",
+            "`**` is allowed only as the last segment; `*` stands for one segment",
         )),
         _ if text.contains('*') => Err(PatternError::new(
             format!("{} has a `*` within the segment {}", quoted(whole), quoted(text)),
@@ -206,7 +206,7 @@ fn segment(whole: &str, text: &str) -> Result<Segment, PatternError> {
     }
 }
 
-/// A segment with a name that a key can refer to: `path.NAME`, where `path.1` is the first segment.
+/// Reads a named segment. A key can refer to it as `path.NAME`, where `path.1` is the first segment.
 fn named(whole: &str, name: &str) -> Result<Segment, PatternError> {
     let problem = match name {
         "" => "an empty name",

@@ -1,4 +1,4 @@
-//! A set of shapes of paths.
+//! A set of path patterns.
 
 use std::cmp::Ordering;
 
@@ -7,28 +7,28 @@ use smallvec::SmallVec;
 use super::path::path_segments;
 use super::{PathPattern, PatternError, SET_ENTRIES_MAX, Segment};
 
-/// Groups of shapes that the beginning of a path has at once, without memory of their own.
+/// Up to this many groups need no allocation.
 const GROUPS_INLINE: usize = 8;
 
-/// Shapes of paths, each once, in an order of their own. A path is of the set if it has any of them.
+/// Path patterns, each once and sorted. A path matches the set if it matches one of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathSet {
-    /// Sorted segment by segment without regard to names, and by names only where that leaves a tie. So shapes that
-    /// begin alike stand beside each other, and those that end first come first.
+    /// Sorted segment by segment, ignoring the names of segments, and then by names. So patterns with the same prefix
+    /// are adjacent, and shorter patterns come first.
     paths: Box<[PathPattern]>,
 }
 
 impl PathSet {
-    /// A set of these shapes; one that comes twice counts once. Two that differ in names alone are both kept, as a
-    /// key may refer to the names.
+    /// A set of these patterns, without duplicates. Two patterns that differ only in names are both kept, because a key
+    /// may refer to the names.
     ///
     /// ```
     /// use tidegate_core::rules::{PathPattern, PathSet};
     ///
-    /// let shapes = ["/users/{id}", "/login", "/users/{id}"].map(PathPattern::parse);
-    /// let set = PathSet::new(shapes.into_iter().collect::<Result<Vec<_>, _>>()?)?;
-    /// let kept: Vec<String> = set.paths().iter().map(PathPattern::to_string).collect();
-    /// assert_eq!(kept, ["/login", "/users/{id}"]);
+    /// let patterns = ["/users/{id}", "/login", "/users/{id}"].map(PathPattern::parse);
+    /// let set = PathSet::new(patterns.into_iter().collect::<Result<Vec<_>, _>>()?)?;
+    /// let texts: Vec<String> = set.paths().iter().map(PathPattern::to_string).collect();
+    /// assert_eq!(texts, ["/login", "/users/{id}"]);
     /// # Ok::<(), tidegate_core::rules::PatternError>(())
     /// ```
     pub fn new(paths: impl IntoIterator<Item = PathPattern>) -> Result<Self, PatternError> {
@@ -36,7 +36,7 @@ impl PathSet {
         if paths.len() > SET_ENTRIES_MAX {
             return Err(PatternError::new(
                 format!("a list of more than {SET_ENTRIES_MAX} paths"),
-                "split the rule in several",
+                "split the rule into several",
             ));
         }
         if paths.is_empty() {
@@ -50,49 +50,52 @@ impl PathSet {
         Ok(Self { paths: paths.into() })
     }
 
-    /// The shapes.
+    /// The patterns.
     pub fn paths(&self) -> &[PathPattern] {
         &self.paths
     }
 
-    /// Whether a path has any of the shapes. Takes a few searches for each segment and each beginning of shapes that
-    /// the path has, and none beyond the longest shape.
-    pub(in crate::rules) fn is_match(&self, value: &str) -> bool {
+    /// Whether a path matches one of the patterns. Takes a few binary searches for each segment and each group of
+    /// patterns that the path has matched so far, and none beyond the longest pattern.
+    pub(crate) fn is_match(&self, value: &str) -> bool {
         let Some(segments) = path_segments(value) else { return false };
         let mut groups: PathGroups<'_> = SmallVec::from_slice(&[&*self.paths]);
         let mut longer: PathGroups<'_> = SmallVec::new();
-        let mut segments_seen = 0;
-        for (at, segment) in segments.enumerate() {
+        let mut segment_count = 0;
+        for (index, segment) in segments.enumerate() {
             for group in groups.drain(..) {
-                let (ended, rest) = group.split_at(group.partition_point(|path| path.segments().len() == at));
-                // Those with `**` come last.
+                let (ended, rest) =
+                    group.split_at(group.partition_point(|path| path.segments().len() == index));
+                // Patterns that end with `**` come last.
                 if ended.last().is_some_and(PathPattern::is_open_ended) {
                     return true;
                 }
-                longer.extend(matching_groups(rest, at, segment).into_iter().filter(|group| !group.is_empty()));
+                longer.extend(
+                    matching_groups(rest, index, segment).into_iter().filter(|group| !group.is_empty()),
+                );
             }
             std::mem::swap(&mut groups, &mut longer);
             if groups.is_empty() {
                 return false;
             }
-            segments_seen = at + 1;
+            segment_count = index + 1;
         }
-        groups.iter().any(|group| group.first().is_some_and(|path| path.segments().len() == segments_seen))
+        groups.iter().any(|group| group.first().is_some_and(|path| path.segments().len() == segment_count))
     }
 }
 
-/// Shapes that begin alike, beside those that begin otherwise.
+/// Groups of patterns. The patterns of a group have the same prefix.
 type PathGroups<'s> = SmallVec<[&'s [PathPattern]; GROUPS_INLINE]>;
 
-/// Of shapes that begin alike and have this segment, those that ask for what it is, and those that take any.
-fn matching_groups<'s>(group: &'s [PathPattern], at: usize, segment: &str) -> [&'s [PathPattern]; 2] {
-    let (any, literal) = group.split_at(group.partition_point(|path| text_at(path, at).is_none()));
-    let start = literal.partition_point(|path| text_at(path, at) < Some(segment));
-    let end = literal.partition_point(|path| text_at(path, at) <= Some(segment));
+/// The patterns of a group that have this segment as literal text, and those that accept any segment.
+fn matching_groups<'s>(group: &'s [PathPattern], index: usize, segment: &str) -> [&'s [PathPattern]; 2] {
+    let (any, literal) = group.split_at(group.partition_point(|path| text_at(path, index).is_none()));
+    let start = literal.partition_point(|path| text_at(path, index) < Some(segment));
+    let end = literal.partition_point(|path| text_at(path, index) <= Some(segment));
     [&literal[start..end], if segment.is_empty() { &[] } else { any }]
 }
 
-/// Segment by segment; a segment that may be any comes before those that may not.
+/// Compares segment by segment. A segment that accepts any text comes before literal segments.
 fn path_order(one: &PathPattern, other: &PathPattern) -> Ordering {
     let (left, right) = (one.segments().iter(), other.segments().iter());
     let by_text = left.clone().map(Segment::text).cmp(right.clone().map(Segment::text));
@@ -100,7 +103,7 @@ fn path_order(one: &PathPattern, other: &PathPattern) -> Ordering {
     by_text.then_with(|| one.is_open_ended().cmp(&other.is_open_ended())).then_with(by_name)
 }
 
-/// What a segment has to be; none if it may be any. Only asked of shapes that have it.
-fn text_at(path: &PathPattern, at: usize) -> Option<&str> {
-    path.segments().get(at).and_then(Segment::text)
+/// The literal text of a segment. `None` if the segment accepts any text. The pattern must have the segment.
+fn text_at(path: &PathPattern, index: usize) -> Option<&str> {
+    path.segments().get(index).and_then(Segment::text)
 }

@@ -5,14 +5,15 @@ use std::fmt;
 use regex::RegexBuilder;
 
 use super::error::quoted;
-use super::{CaseSensitivity, PatternError, check_length};
+use super::value_pattern::check_length;
+use super::{CaseSensitivity, PatternError};
 
-/// The most memory that a regular expression takes when it is compiled, and again for each thread that matches it.
+/// The most memory of a compiled regular expression, and again for each thread that matches it.
 pub const REGEX_COMPILED_BYTES_MAX: usize = 1 << 20;
-/// How deep groups may stand in each other.
+/// How deep groups may be nested.
 pub const REGEX_NESTING_MAX: u32 = 64;
 
-/// A regular expression that a whole value has to match; in time linear in the value.
+/// A regular expression that a whole value has to match. Matching takes linear time.
 #[derive(Clone, Debug)]
 pub struct Regex {
     text: Box<str>,
@@ -24,7 +25,7 @@ impl Regex {
     /// Compiles the text.
     pub fn new(text: &str, case: CaseSensitivity) -> Result<Self, PatternError> {
         check_length(text)?;
-        // By itself first: `a)|(b` is an expression only between the parentheses below.
+        // First alone: `a)|(b` would be valid only inside the parentheses below.
         builder(text, case).nest_limit(REGEX_NESTING_MAX).build().map_err(|error| explain(text, &error))?;
         let whole = builder(&format!(r"\A(?:{text})\z"), case).build().map_err(|_| unclosed(text))?;
         Ok(Self { text: text.into(), case, whole })
@@ -40,7 +41,7 @@ impl Regex {
         self.case
     }
 
-    pub(in crate::rules) fn is_match(&self, value: &str) -> bool {
+    pub(crate) fn is_match(&self, value: &str) -> bool {
         self.whole.is_match(value)
     }
 }
@@ -74,19 +75,19 @@ fn explain(text: &str, error: &regex::Error) -> PatternError {
         );
     }
     let message = error.to_string();
-    // The message shows the text again, with a mark below it; what is wrong is in the last line.
+    // The message repeats the text, with a mark below it. The reason is in the last line.
     let reason = message.lines().last().unwrap_or_default();
     let reason = reason.strip_prefix("error: ").unwrap_or(reason);
     let hint = if reason.contains("look-around") {
-        "`(?=`, `(?!` and their like are not possible; `{ not: ... }` excludes values"
+        "`(?=`, `(?!` and the like are not supported; `{ not: ... }` excludes values"
     } else if reason.contains("backreference") {
-        r"a group cannot be referred to later, and `\` before a digit is nothing else"
+        r"a group cannot be referred to later, so `\1` is not supported"
     } else if reason.contains("Unicode") {
         "name the characters themselves, for example `[a-z]`"
     } else if reason.contains("nest") {
         return PatternError::new(
-            format!("the groups of {} are too deep", quoted(text)),
-            format!("groups may stand in each other {REGEX_NESTING_MAX} deep at most"),
+            format!("the groups of {} are nested too deep", quoted(text)),
+            format!("groups may be nested at most {REGEX_NESTING_MAX} deep"),
         );
     } else {
         r"write `\` before a character that is meant as it is, for example `\.` or `\(`"
@@ -94,7 +95,7 @@ fn explain(text: &str, error: &regex::Error) -> PatternError {
     PatternError::new(format!("{} is not a regular expression: {reason}", quoted(text)), hint)
 }
 
-/// All that can go wrong between parentheses and not without: a comment that goes on to the end, and size.
+/// The only errors that the added parentheses can cause: an unclosed comment, and size.
 fn unclosed(text: &str) -> PatternError {
     PatternError::new(
         format!("the regex {} ends within a comment, or is too large", quoted(text)),

@@ -3,40 +3,41 @@
 use std::cmp::Ordering;
 
 use super::case::compare_ignoring_case;
-use super::{CaseSensitivity, PatternError, SET_ENTRIES_MAX, check_length};
+use super::value_pattern::check_length;
+use super::{CaseSensitivity, PatternError, SET_ENTRIES_MAX};
 
-/// Values, each once, in an order of their own.
+/// Values, each once and sorted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValueSet {
-    /// Sorted without regard to case, and by case only where that leaves a tie. So one search finds a value with
-    /// regard to case and without.
+    /// Sorted without regard to case, and then with regard to case. So a binary search works both with and without
+    /// regard to case.
     values: Box<[Box<str>]>,
 }
 
 impl ValueSet {
-    /// A set of these values; one that comes twice counts once.
+    /// A set of these values, without duplicates.
     pub fn new(values: impl IntoIterator<Item = impl Into<Box<str>>>) -> Result<Self, PatternError> {
-        let mut kept: Vec<Box<str>> = Vec::new();
+        let mut checked: Vec<Box<str>> = Vec::new();
         for value in values {
-            if kept.len() == SET_ENTRIES_MAX {
+            if checked.len() == SET_ENTRIES_MAX {
                 return Err(PatternError::new(
                     format!("a list of more than {SET_ENTRIES_MAX} values"),
-                    "split the rule in several",
+                    "split the rule into several",
                 ));
             }
             let value = value.into();
             check_length(&value)?;
-            kept.push(value);
+            checked.push(value);
         }
-        if kept.is_empty() {
+        if checked.is_empty() {
             return Err(PatternError::new(
                 "an empty list matches nothing",
                 "name at least one value, or write `{ exists: false }`",
             ));
         }
-        kept.sort_unstable_by(|one, other| value_order(one, other));
-        kept.dedup();
-        Ok(Self { values: kept.into() })
+        checked.sort_unstable_by(|one, other| value_order(one, other));
+        checked.dedup();
+        Ok(Self { values: checked.into() })
     }
 
     /// The values.
@@ -44,12 +45,12 @@ impl ValueSet {
         &self.values
     }
 
-    pub(in crate::rules) fn contains(&self, value: &str, case: CaseSensitivity) -> bool {
+    pub(crate) fn contains(&self, value: &str, case: CaseSensitivity) -> bool {
         let order = match case {
             CaseSensitivity::Sensitive => value_order,
             CaseSensitivity::Insensitive => compare_ignoring_case,
         };
-        self.values.binary_search_by(|kept| order(kept, value)).is_ok()
+        self.values.binary_search_by(|other| order(other, value)).is_ok()
     }
 }
 

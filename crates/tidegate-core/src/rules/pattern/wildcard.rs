@@ -1,14 +1,15 @@
-//! Text with stars in it.
+//! Wildcards: text with stars.
 
 use std::fmt;
 
 use super::error::quoted;
-use super::{CaseSensitivity, PatternError, check_length};
+use super::value_pattern::check_length;
+use super::{CaseSensitivity, PatternError};
 
-/// Text in which `*` stands for any characters, none included.
+/// Text in which `*` stands for any characters, including none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wildcard {
-    /// What stands between the stars: at least two parts, of which any may be empty.
+    /// The text between the stars: at least two parts, each possibly empty.
     parts: Box<[Box<str>]>,
 }
 
@@ -19,29 +20,29 @@ impl Wildcard {
         if !text.contains('*') {
             return Err(PatternError::new(
                 format!("{} has no `*`", quoted(text)),
-                "write a plain value for this value alone, or put `*` where any characters may stand",
+                "write a plain value to match only this value, or put `*` where any characters may be",
             ));
         }
         Ok(Self { parts: text.split('*').map(Into::into).collect() })
     }
 
-    /// What every value begins with; perhaps nothing.
+    /// The prefix of every value that matches, possibly empty.
     pub fn prefix(&self) -> &str {
         self.parts.first().map_or("", |part| part)
     }
 
-    /// What every value ends with; perhaps nothing.
+    /// The suffix of every value that matches, possibly empty.
     pub fn suffix(&self) -> &str {
         self.parts.last().map_or("", |part| part)
     }
 
-    /// How many stars it has.
+    /// The number of stars.
     pub fn star_count(&self) -> usize {
         self.parts.len() - 1
     }
 
-    /// Takes the first place at which each part stands: if that leaves no room for the rest, no later one does.
-    pub(in crate::rules) fn is_match(&self, value: &str, case: CaseSensitivity) -> bool {
+    /// Uses the first occurrence of each part. If the rest does not fit after it, it fits after no later one either.
+    pub(crate) fn is_match(&self, value: &str, case: CaseSensitivity) -> bool {
         let [first, middle @ .., last] = &*self.parts else { return false };
         let rest = case.strip_prefix(value, first).and_then(|rest| case.strip_suffix(rest, last));
         rest.and_then(|rest| middle.iter().try_fold(rest, |rest, part| case.skip_past(rest, part))).is_some()
@@ -50,8 +51,8 @@ impl Wildcard {
 
 impl fmt::Display for Wildcard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, part) in self.parts.iter().enumerate() {
-            let star = if at == 0 { "" } else { "*" };
+        for (index, part) in self.parts.iter().enumerate() {
+            let star = if index == 0 { "" } else { "*" };
             write!(f, "{star}{part}")?;
         }
         Ok(())

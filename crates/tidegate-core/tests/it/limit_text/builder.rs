@@ -1,4 +1,4 @@
-//! Limits put together in code are those that the text form and the long form make.
+//! Limits built in code equal those read from text.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::{limits, read};
 const MINUTE: Duration = Duration::from_secs(60);
 
 #[test]
-fn one_of_each() {
+fn every_builder_method_equals_its_text() {
     for (built, text) in [
         (Limit::per(100, MINUTE), "100 per minute"),
         (Limit::per(100, MINUTE).gcra().burst(20), "100/m burst 20"),
@@ -65,14 +65,14 @@ fn one_of_each() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_as_in_text() {
+fn invalid_options_are_refused_as_in_text() {
     for (built, field) in [
         (Limit::per(5, Duration::ZERO), "per"),
         (Limit::per(5, Duration::MAX), "per"),
         (Limit::per(u64::MAX, MINUTE), "limit"),
         (Limit::per_second(5).burst(0), "burst"),
         (Limit::per_second(5).sliding_log().burst(1), "burst"),
-        // Whichever comes first, an algorithm that was chosen stays.
+        // A chosen algorithm stays, whether it is chosen before or after the option.
         (Limit::per_day(5).sliding_log().tz("Europe/Berlin"), "align"),
         (Limit::per_day(5).tz("Europe/Berlin").sliding_log(), "align"),
         (Limit::per_day(5).tz("Europe/Bärlin"), "align"),
@@ -86,7 +86,7 @@ fn what_does_not_fit_is_refused_as_in_text() {
     }
 }
 
-/// The same limit, put together with the methods of the builder.
+/// Builds the same limit with the methods of the builder.
 fn build(spec: &LimitSpec, algorithm_last: bool) -> LimitBuilder {
     let mut builder = match spec.ttl_ns {
         Some(ttl_ns) => Limit::concurrency(spec.limit, Duration::from_nanos(ttl_ns)),
@@ -138,7 +138,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
-    fn what_is_built_is_what_its_text_says(
+    fn a_built_limit_equals_its_text(
         spec in limits::any_algorithm(),
         name in option::of("[a-z0-9é_.-]([a-z0-9é _.-]{0,20}[a-z0-9é_.-])?"),
         algorithm_last in any::<bool>(),

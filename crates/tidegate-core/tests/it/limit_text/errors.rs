@@ -1,4 +1,4 @@
-//! What is no limit, and what people are told about it, word for word.
+//! Text that is not a limit, and the exact error for it.
 
 use tidegate_core::Limit;
 
@@ -12,15 +12,15 @@ const ZONES: &str = "time zones have names like `Europe/Paris`, `America/New_Yor
 const DAYS_OF_MONTH: &str = "it goes from 1 to 31; a month that is too short begins with its last day";
 const CALENDAR_WINDOWS: &str = "write `per: day`, `per: week` or `per: month`, or leave `align` out";
 const PAIRS: &str = "braces come in pairs: {..., align: {tz: Europe/Paris}}";
-const FIELDS: &str = "known are: algorithm, limit, per, burst, queue, sub_windows, strict, count_denied, \
+const FIELDS: &str = "expected one of: algorithm, limit, per, burst, queue, sub_windows, strict, count_denied, \
                       min_interval, align, ttl, name";
-const UNITS: &str = "known are: ns, nanosecond, nanoseconds, us, µs, microsecond, microseconds, ms, millisecond, \
+const UNITS: &str = "expected one of: ns, nanosecond, nanoseconds, us, µs, microsecond, microseconds, ms, millisecond, \
                      milliseconds, s, sec, secs, second, seconds, m, min, mins, minute, minutes, h, hour, hours, \
                      d, day, days, w, week, weeks, month, months, y, year, years";
 
-/// Text that is no limit, the problem with it, and the hint.
+/// Text that is not a limit, the problem, and the hint.
 const INVALID: &[(&str, &str, &str)] = &[
-    // No limit at all.
+    // Not a limit at all.
     ("", "`` is not a limit", NOT_A_LIMIT),
     ("hello", "`hello` is not a limit", NOT_A_LIMIT),
     ("5", "`5` is not a limit", NOT_A_LIMIT),
@@ -67,15 +67,15 @@ const INVALID: &[(&str, &str, &str)] = &[
     ("10/s burst 1099511627776", "burst 1099511627776 is out of range", UNIT_RANGE),
     ("{limit: 5, per: 1s, burst: 0}", "burst 0 is out of range", UNIT_RANGE),
     ("{algorithm: leaky_bucket, limit: 5, per: 1s, queue: 0}", "queue 0 is out of range", UNIT_RANGE),
-    // The shape of the long form.
+    // The syntax of the long form.
     ("{limit: 5, per: 1s", "the long form has no closing `}`", "end the limit with }"),
     ("{limit: 5, per: 1s, burst}", "`burst` is not a field", "write `name: value`"),
     ("{}", "field `limit` is missing", "add for example `limit: 100`"),
     ("{per: 1s}", "field `limit` is missing", "add for example `limit: 100`"),
     ("{limit: 5}", "field `per` is missing", "add for example `per: 1m`"),
-    ("{limit: 5, per: 1s, limit: 6}", "field `limit` stands twice", ONE_TOO_MANY),
-    ("{limit: 5, per: 1s, per: 1s}", "field `per` stands twice", ONE_TOO_MANY),
-    ("{limit: 10/s burst 20, burst: 3}", "burst stands twice", ONE_TOO_MANY),
+    ("{limit: 5, per: 1s, limit: 6}", "field `limit` is given twice", ONE_TOO_MANY),
+    ("{limit: 5, per: 1s, per: 1s}", "field `per` is given twice", ONE_TOO_MANY),
+    ("{limit: 10/s burst 20, burst: 3}", "burst is given twice", ONE_TOO_MANY),
     // Unknown words.
     ("{limit: 5, per: 1s, brust: 3}", "unknown field `brust`", "did you mean `burst`?"),
     (
@@ -93,19 +93,19 @@ const INVALID: &[(&str, &str, &str)] = &[
     (
         "{limit: 5, per: 1s, algorithm: magic}",
         "unknown algorithm `magic`",
-        "known are: gcra, token_bucket, leaky_bucket, fixed_window, sliding_log, sliding_window, sub_windows, \
+        "expected one of: gcra, token_bucket, leaky_bucket, fixed_window, sliding_log, sliding_window, sub_windows, \
          concurrency",
     ),
     (
         "{algorithm: fixed_window, limit: 5, per: 1s, align: calendar}",
         "unknown align `calendar`",
-        "known are: epoch, first_hit, {tz: Europe/Paris}",
+        "expected one of: epoch, first_hit, {tz: Europe/Paris}",
     ),
     // Leases.
     (
         "{algorithm: concurrency, limit: 5}",
         "a concurrency limit has no ttl",
-        "add for example `ttl: 30s`, longer than anything is held",
+        "add for example `ttl: 30s`, longer than any unit is held",
     ),
     (
         "{algorithm: concurrency, limit: 5, per: 1s}",
@@ -167,11 +167,11 @@ const INVALID: &[(&str, &str, &str)] = &[
     (
         "{algorithm: fixed_window, limit: 5, per: day, align: {hemisphere: north}}",
         "unknown field of align `hemisphere`",
-        "known are: tz, week_starts, day_of_month",
+        "expected one of: tz, week_starts, day_of_month",
     ),
     (
         "{algorithm: fixed_window, limit: 5, per: day, align: {tz: UTC, tz: UTC}}",
-        "field `tz` stands twice",
+        "field `tz` is given twice",
         ONE_TOO_MANY,
     ),
     (
@@ -187,7 +187,7 @@ const INVALID: &[(&str, &str, &str)] = &[
     (
         "{algorithm: fixed_window, limit: 5, per: week, align: {week_starts: 7}}",
         "unknown weekday `7`",
-        "known are: monday, tuesday, wednesday, thursday, friday, saturday, sunday",
+        "expected one of: monday, tuesday, wednesday, thursday, friday, saturday, sunday",
     ),
     (
         "{algorithm: fixed_window, limit: 5, per: month, align: {day_of_month: 0}}",
@@ -250,14 +250,14 @@ const INVALID: &[(&str, &str, &str)] = &[
         "leave it out, or use algorithm: fixed_window",
     ),
     // Braces.
-    ("{algorithm: fixed_window, limit: 5, per: day, align: {tz: UTC}", "there is a `}` missing", PAIRS),
-    ("{algorithm: fixed_window, limit: 5, per: day, align: {tz: UTC}}}", "there is a `}` too many", PAIRS),
-    ("{algorithm: fixed_window, limit: 5, per: day, align: tz: UTC}}", "there is a `}` too many", PAIRS),
-    ("{algorithm: fixed_window, limit: 5, per: day, align: {{tz: UTC}}}", "there is a `{` too many", PAIRS),
+    ("{algorithm: fixed_window, limit: 5, per: day, align: {tz: UTC}", "missing `}`", PAIRS),
+    ("{algorithm: fixed_window, limit: 5, per: day, align: {tz: UTC}}}", "unexpected `}`", PAIRS),
+    ("{algorithm: fixed_window, limit: 5, per: day, align: tz: UTC}}", "unexpected `}`", PAIRS),
+    ("{algorithm: fixed_window, limit: 5, per: day, align: {{tz: UTC}}}", "unexpected `{`", PAIRS),
     (
         "{algorithm: fixed_window, limit: 5, per: day, align: {tz: UTC} exactly}",
         "unknown align `{tz: UTC} exactly`",
-        "known are: epoch, first_hit, {tz: Europe/Paris}",
+        "expected one of: epoch, first_hit, {tz: Europe/Paris}",
     ),
     ("{limit: {5}, per: day}", "limit `{5}` is not a whole number", WHOLE_NUMBER),
     // Options of another algorithm.
@@ -314,7 +314,7 @@ fn errors_name_the_problem_and_a_fix() {
 }
 
 #[test]
-fn a_long_text_is_not_looked_at() {
+fn text_that_is_too_long_is_not_parsed() {
     let error = "5 per minute ".repeat(154).parse::<Limit>().expect_err("2002 bytes");
     assert_eq!(error.problem(), "a limit of 2002 bytes is too long");
     assert_eq!(error.hint(), "1024 bytes are enough for every option");

@@ -1,10 +1,10 @@
-//! Limits as text: what is read, what is written, and what people are told when it is no limit.
+//! Limits as text: what is read, what is written, and the errors for text that is not a limit.
 
 #![cfg(feature = "calendar")]
 
 mod builder;
-mod rates;
 mod errors;
+mod rates;
 mod round_trip;
 
 use tidegate_core::algorithm::{Align, CalendarSpec, Weekday};
@@ -26,7 +26,7 @@ fn assert_reads(text: &str, spec: LimitSpec) {
 }
 
 #[test]
-fn text_form() {
+fn the_text_form_is_read() {
     for (text, limit, per_ns) in [
         ("100 per minute", 100, MINUTE),
         ("5 per 30s", 5, 30 * SECOND),
@@ -48,7 +48,7 @@ fn text_form() {
 }
 
 #[test]
-fn durations() {
+fn durations_are_read() {
     for (text, per_ns) in [
         ("500ms", SECOND / 2),
         ("60s", MINUTE),
@@ -71,7 +71,7 @@ fn durations() {
 }
 
 #[test]
-fn long_form() {
+fn the_long_form_is_read() {
     let minute = LimitSpec::new(5, MINUTE);
     let with = |algorithm| LimitSpec { algorithm: Some(algorithm), ..minute.clone() };
     assert_reads(
@@ -119,7 +119,7 @@ fn long_form() {
 }
 
 #[test]
-fn calendars() {
+fn calendars_are_read() {
     let calendar = |per_ns, spec| LimitSpec {
         algorithm: Some(AlgorithmName::FixedWindow),
         align: Some(Align::Calendar(spec)),
@@ -143,7 +143,7 @@ fn calendars() {
     ] {
         assert_reads(&format!("{{algorithm: fixed_window, limit: 1000, {options}}}"), spec);
     }
-    // The rate in one field, and other options behind the braces.
+    // The rate in one field, and other options after the braces.
     let counted = LimitSpec { count_denied: Some(true), ..calendar(DAY, paris) };
     assert_reads(
         "{algorithm: fixed_window, align: {tz: Europe/Paris}, limit: 1000 per day, count_denied: true}",
@@ -151,9 +151,9 @@ fn calendars() {
     );
 }
 
-/// Where windows begin sets limits apart.
+/// Limits with different `align` are different.
 #[test]
-fn calendars_that_differ() {
+fn different_calendars_are_different_limits() {
     let limits = [
         "per: day",
         "per: day, align: {tz: UTC}",
@@ -166,19 +166,19 @@ fn calendars_that_differ() {
         "per: month, align: {tz: Europe/Paris, day_of_month: 15}",
     ]
     .map(|options| read(&format!("{{algorithm: fixed_window, limit: 5, {options}}}")));
-    for (place, one) in limits.iter().enumerate() {
-        assert!(limits[..place].iter().all(|other| one != other), "{one}");
+    for (index, one) in limits.iter().enumerate() {
+        assert!(limits[..index].iter().all(|other| one != other), "{one}");
         assert_eq!(*one, one.clone());
     }
 }
 
-/// The rate is nominal, the window is what the calendar says: Paris has 23 hours on 2025-03-30 and 25 on 2025-10-26.
+/// The rate is nominal, the window is that of the calendar: Paris has 23 hours on 2025-03-30 and 25 on 2025-10-26.
 #[test]
-fn windows_of_a_calendar_have_their_own_length() {
+fn calendar_windows_have_their_own_length() {
     let day = read("{algorithm: fixed_window, limit: 5, per: day, align: {tz: Europe/Paris}}");
     assert_eq!(day.rate().window_ns(), DAY);
     assert_eq!(day.as_sliding_log().rate(), day.rate());
-    // Noon UTC of three days.
+    // Noon UTC on three days.
     for (noon, hours) in [(1_743_249_600, 24), (1_743_336_000, 23), (1_761_480_000, 25)] {
         assert_eq!(day.window_ns_at(Timestamp::from_nanos(noon * SECOND)), hours * HOUR, "{noon}");
     }
@@ -186,9 +186,8 @@ fn windows_of_a_calendar_have_their_own_length() {
     assert_eq!(minute.window_ns_at(Timestamp::from_nanos(DAY)), MINUTE);
 }
 
-/// What is left out is what the design says it is.
 #[test]
-fn defaults() {
+fn omitted_options_have_defaults() {
     for (short, long) in [
         ("5 per minute", "{algorithm: gcra, limit: 5, per: 1m, burst: 5}"),
         (

@@ -1,4 +1,4 @@
-//! Rates by themselves.
+//! Rates without options.
 
 use proptest::prelude::*;
 use tidegate_core::{Limit, Rate, UNITS_MAX, WINDOW_NS_MAX, WINDOW_NS_MIN};
@@ -20,7 +20,7 @@ fn a_rate_is_read_in_every_form_of_a_limit() {
 fn more_than_a_rate_is_refused() {
     for (text, hint) in [
         ("5/s burst 10", "leave the burst out: a rate is only how many per how long, like `5/s`"),
-        // The burst that a limit has anyway, but not a rate.
+        // The default burst of a limit. A rate has no burst at all.
         ("5/s burst 5", "leave the burst out: a rate is only how many per how long, like `5/s`"),
         (
             "{limit: 5, per: 1s, name: five}",
@@ -39,7 +39,7 @@ fn more_than_a_rate_is_refused() {
 proptest! {
     #![proptest_config(tidegate_testing::proptest_config(64))]
     #[test]
-    fn what_is_written_is_read_back(limit in 0..=UNITS_MAX, per_ns in WINDOW_NS_MIN..=WINDOW_NS_MAX) {
+    fn a_written_rate_is_read_back(limit in 0..=UNITS_MAX, per_ns in WINDOW_NS_MIN..=WINDOW_NS_MAX) {
         let rate: Rate = format!("{limit} per {per_ns}ns").parse().unwrap();
         prop_assert_eq!(rate.to_string().parse(), Ok(rate));
         prop_assert_eq!(rate.to_string().parse::<Limit>().unwrap().rate(), rate);

@@ -1,4 +1,4 @@
-//! What is written is read back, and whatever is not a limit is refused: nothing panics.
+//! Written limits are read back, and everything else is refused. Nothing panics.
 
 use proptest::option;
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use tidegate_core::{AlgorithmName, Limit, LimitSpec};
 
 use crate::limit_text::{MINUTE, limits};
 
-/// Where a name begins or ends with a space, either it is refused or the space survives.
+/// A name that begins or ends with a space is refused, or the space survives.
 #[test]
 fn a_name_with_a_space_at_an_end_is_refused_or_kept() {
     for name in [" front", "back ", " "] {
@@ -16,7 +16,7 @@ fn a_name_with_a_space_at_an_end_is_refused_or_kept() {
     }
 }
 
-/// Only what differs from the default is written, but a calendar always shows as one.
+/// Only values that differ from the default are written, but a calendar is always written as one.
 #[test]
 fn calendars_are_written_with_their_zone() {
     for (read, written) in [
@@ -34,7 +34,7 @@ fn calendars_are_written_with_their_zone() {
     }
 }
 
-/// Text made of the words of limits reaches further into the reader than any text does.
+/// Text made of words of limits. It reaches further into the parser than random text.
 fn almost_a_limit() -> impl Strategy<Value = String> {
     let word = prop::sample::select(vec![
         "{",
@@ -85,7 +85,7 @@ proptest! {
     #![proptest_config(tidegate_testing::proptest_config(500))]
 
     #[test]
-    fn what_is_written_is_read_back(
+    fn a_written_limit_is_read_back(
         spec in limits::any_algorithm(),
         name in option::of("[a-zA-Z0-9é日_.-]([a-zA-Z0-9é日 _.-]{0,20}[a-zA-Z0-9é日_.-])?"),
     ) {
@@ -106,7 +106,7 @@ proptest! {
         }
     }
 
-    /// Whatever the numbers, a spec becomes a limit or an error.
+    /// A spec with any numbers becomes a limit or an error.
     #[test]
     fn any_numbers_are_built_or_refused(
         limit in any::<u64>(),

@@ -1,18 +1,18 @@
-//! Matching allocates nothing, as long as few rules match and a descriptor has a usual size.
+//! Matching allocates nothing if few rules match and the descriptor has a usual size.
 
 use allocation_counter::measure;
-use tidegate_core::rules::{Apply, CaseSensitivity, EntryPatterns, RuleIndex, RuleMatches, Pattern, Rule};
+use tidegate_core::rules::{Apply, CaseSensitivity, EntryPatterns, Pattern, Rule, RuleIndex, RuleMatches};
 
 use crate::matching::{exact, nets, paths, rule, with_descriptor};
 
-/// Rules of every kind, some thousands.
+/// Some thousand rules of every kind.
 fn sample_rules() -> Vec<Rule> {
     let mut rules = vec![rule(&[]), rule(&[("user", exact("nobody").negated())])];
     for number in 0..500 {
         let (tenant, user) = (format!("t{}", number % 20), format!("u{number}"));
-        let shape = Pattern::path(&format!("/a{}/{{id}}/**", number / 20)).unwrap();
+        let path = Pattern::path(&format!("/a{}/{{id}}/**", number / 20)).unwrap();
         rules.push(rule(&[("user", exact(&user))]));
-        rules.push(rule(&[("tenant", exact(&tenant)), ("method", exact("GET")), ("path", shape)]));
+        rules.push(rule(&[("tenant", exact(&tenant)), ("method", exact("GET")), ("path", path)]));
         rules.push(rule(&[("user", Pattern::one_of([user.as_str(), "x", "y"]).unwrap())]));
         rules.push(rule(&[("path", Pattern::prefix(&format!("/a{number}/")).unwrap())]));
         rules.push(rule(&[
@@ -20,8 +20,8 @@ fn sample_rules() -> Vec<Rule> {
             ("user", exact(&user)),
         ]));
         rules.push(rule(&[("ip", nets(&[&format!("10.{}.{}.0/24", number / 256, number % 256)]))]));
-        let each = vec![("method".into(), exact("GET")), ("path".into(), exact(&format!("/a{number}")))];
-        rules.push(Rule { entries: Some(EntryPatterns { patterns: each, allows_more: true }), ..Rule::default() });
+        let patterns = vec![("method".into(), exact("GET")), ("path".into(), exact(&format!("/a{number}")))];
+        rules.push(Rule { entries: Some(EntryPatterns { patterns, allows_more: true }), ..Rule::default() });
     }
     rules
 }
@@ -45,16 +45,16 @@ fn common_requests_allocate_nothing() {
         for apply in [Apply::All, Apply::First] {
             let allocated = measure(|| index.matching_rules(&rules, descriptor, apply, &mut matches));
             assert_eq!(allocated.count_total, 0, "{apply:?}");
-            assert!(matches.len() <= 8, "it takes no allocation");
+            assert!(matches.len() <= 8, "more would allocate");
         }
         index.matching_rules(&rules, descriptor, Apply::All, &mut matches);
-        assert_eq!(matches.len(), 8, "one of every kind but entries: {matches:?}");
+        assert_eq!(matches.len(), 8, "one of every kind except entries: {matches:?}");
     });
 }
 
-/// Rules that are found by their shapes, and others whose shapes are checked when they are found.
+/// Rules that are found by path patterns, and others whose path patterns are checked after they are found.
 #[test]
-fn several_shapes_of_a_path_allocate_nothing() {
+fn several_path_patterns_allocate_nothing() {
     let mut rules = Vec::new();
     for number in 0..500 {
         let (own, other) = (format!("/a{number}/*/items"), format!("/b{number}/**"));
@@ -71,7 +71,7 @@ fn several_shapes_of_a_path_allocate_nothing() {
     });
 }
 
-/// So that a counter that counts nothing is noticed.
+/// Shows that the counter does count allocations.
 #[test]
 fn allocations_are_detected() {
     let rules: Vec<Rule> = (0..100).map(|_| rule(&[])).collect();

@@ -1,4 +1,4 @@
-//! A pattern as a file writes it, read back.
+//! A pattern as a rules file writes it, read back.
 
 use proptest::prelude::*;
 use tidegate_core::rules::{CaseSensitivity, Net, PathPattern, Pattern, Wildcard};
@@ -6,7 +6,7 @@ use tidegate_core::rules::{CaseSensitivity, Net, PathPattern, Pattern, Wildcard}
 use crate::matching::{exact, nets, paths};
 
 #[test]
-fn as_a_file_writes_them() {
+fn patterns_are_written_as_in_a_rules_file() {
     let table = [
         (exact("POST"), "POST"),
         (exact("5"), "\"5\""),
@@ -36,7 +36,7 @@ fn as_a_file_writes_them() {
     }
 }
 
-/// What a plain value is: that depends on the attribute, which a reader knows.
+/// What a plain value means. It depends on the attribute, which a reader knows.
 #[derive(Clone, Copy)]
 enum PatternKind {
     Text,
@@ -55,13 +55,15 @@ impl PatternKind {
     }
 }
 
-/// Reads a pattern; the plainest reader that can.
+/// Reads a pattern, with the simplest possible reader.
 fn parse(text: &str, kind: PatternKind) -> Pattern {
     if let Some(list) = text.strip_prefix('[') {
         let items = items(list.strip_suffix(']').unwrap());
         return match kind {
             PatternKind::Ip => Pattern::nets(items.iter().map(|item| Net::parse(item).unwrap())).unwrap(),
-            PatternKind::Path => Pattern::paths(items.iter().map(|item| PathPattern::parse(item).unwrap())).unwrap(),
+            PatternKind::Path => {
+                Pattern::paths(items.iter().map(|item| PathPattern::parse(item).unwrap())).unwrap()
+            }
             PatternKind::Text => Pattern::one_of(items).unwrap(),
         };
     }
@@ -115,17 +117,17 @@ fn scalar(text: &str) -> String {
     value
 }
 
-/// The values of a list, which stand between commas that are not within quotes.
+/// The values of a list, separated by commas outside of quotes.
 fn items(list: &str) -> Vec<String> {
     let (mut items, mut start, mut is_quoted, mut is_escaped) = (Vec::new(), 0, false, false);
-    for (at, c) in list.char_indices() {
+    for (index, c) in list.char_indices() {
         match c {
             _ if is_escaped => is_escaped = false,
             '\\' => is_escaped = true,
             '"' => is_quoted = !is_quoted,
             ',' if !is_quoted => {
-                items.push(scalar(list[start..at].trim()));
-                start = at + 1;
+                items.push(scalar(list[start..index].trim()));
+                start = index + 1;
             }
             _ => {}
         }
@@ -181,7 +183,7 @@ proptest! {
     }
 
     #[test]
-    fn paths_wildcards_and_blocks_are_their_text(path in path_text(), net in net_text(), wildcard in "[a-c*]{0,8}") {
+    fn paths_wildcards_and_address_blocks_are_written_as_read(path in path_text(), net in net_text(), wildcard in "[a-c*]{0,8}") {
         if let Ok(parsed) = PathPattern::parse(&path) {
             prop_assert_eq!(parsed.to_string(), path);
         }

@@ -1,21 +1,21 @@
-//! What is no pattern, and the hint that comes with it.
+//! Text that is not a pattern, and the hint for it.
 
 use tidegate_core::rules::{
     CaseSensitivity, Net, NetSet, PATH_SEGMENTS_MAX, PATTERN_TEXT_BYTES_MAX, PathPattern, PathSet, Pattern,
     PatternError, REGEX_NESTING_MAX, SET_ENTRIES_MAX, Wildcard,
 };
 
-/// What an error has to say in its problem and in its hint.
+/// Parts of the problem and of the hint that an error must contain.
 struct ExpectedError(&'static str, &'static str);
 
 fn check(error: &PatternError, ExpectedError(problem, hint): &ExpectedError) {
     assert!(error.problem().contains(problem), "`{}` in {error}", problem);
     assert!(error.hint().contains(hint), "`{}` in {error}", hint);
-    assert!(error.to_string().len() < 600, "as long as what is wrong: {error}");
+    assert!(error.to_string().len() < 600, "the message repeats a long input: {error}");
 }
 
 #[test]
-fn paths() {
+fn invalid_paths_are_refused_with_a_hint() {
     let table = [
         ("", ExpectedError("does not begin with `/`", "`/`")),
         ("users/{id}", ExpectedError("does not begin with `/`", "`/users/{id}`")),
@@ -37,8 +37,8 @@ fn paths() {
         ("/{1}", ExpectedError("begins with a digit", "`{id}`")),
         ("/{*rest}", ExpectedError("star", "`**`")),
     ];
-    for (text, says) in &table {
-        check(&PathPattern::parse(text).expect_err(text), says);
+    for (text, expected) in &table {
+        check(&PathPattern::parse(text).expect_err(text), expected);
     }
     assert!(PathPattern::parse(&"/a".repeat(PATH_SEGMENTS_MAX)).is_ok());
     let error = PathPattern::parse(&"/a".repeat(PATH_SEGMENTS_MAX + 1)).unwrap_err();
@@ -47,22 +47,25 @@ fn paths() {
     check(&PathSet::new([]).unwrap_err(), &ExpectedError("empty list", "at least one"));
     let one = PathPattern::parse("/a/*").unwrap();
     assert!(PathSet::new(std::iter::repeat_n(one.clone(), SET_ENTRIES_MAX)).is_ok());
-    check(&PathSet::new(std::iter::repeat(one)).unwrap_err(), &ExpectedError("more than 100000 paths", "split"));
+    check(
+        &PathSet::new(std::iter::repeat(one)).unwrap_err(),
+        &ExpectedError("more than 100000 paths", "split"),
+    );
 }
 
 #[test]
-fn blocks_of_addresses() {
+fn invalid_address_blocks_are_refused_with_a_hint() {
     let table = [
         ("", ExpectedError("not an address", "10.0.0.0/8")),
         ("10.0.0", ExpectedError("not an address", "10.0.0.0/8")),
         ("10.0.*", ExpectedError("not an address", "10.0.0.0/8")),
         ("10.0.0.1:80", ExpectedError("not an address", "10.0.0.0/8")),
         ("localhost", ExpectedError("not an address", "10.0.0.0/8")),
-        ("10.0.0.0/", ExpectedError("no number of bits", "0 to 32")),
-        ("10.0.0.0/33", ExpectedError("`33` is no number of bits", "0 to 32")),
-        ("10.0.0.0/+8", ExpectedError("no number of bits", "0 to 32")),
-        ("10.0.0.0/8/8", ExpectedError("no number of bits", "0 to 32")),
-        ("2001:db8::/129", ExpectedError("no number of bits", "0 to 128")),
+        ("10.0.0.0/", ExpectedError("not a number of prefix bits", "0 to 32")),
+        ("10.0.0.0/33", ExpectedError("`33` is not a number of prefix bits", "0 to 32")),
+        ("10.0.0.0/+8", ExpectedError("not a number of prefix bits", "0 to 32")),
+        ("10.0.0.0/8/8", ExpectedError("not a number of prefix bits", "0 to 32")),
+        ("2001:db8::/129", ExpectedError("not a number of prefix bits", "0 to 128")),
         ("10.0.0.1/8", ExpectedError("within a block", "`10.0.0.0/8`")),
         ("10.0.0.1/8", ExpectedError("within a block", "alone is `10.0.0.1`")),
         ("10.0.0.1/0", ExpectedError("within a block", "`0.0.0.0/0`")),
@@ -70,8 +73,8 @@ fn blocks_of_addresses() {
         ("::ffff:10.0.0.1/104", ExpectedError("within a block", "`10.0.0.0/8`")),
         ("::ffff:10.0.0.0/64", ExpectedError("within a block", "`::/64`")),
     ];
-    for (text, says) in &table {
-        check(&Net::parse(text).expect_err(text), says);
+    for (text, expected) in &table {
+        check(&Net::parse(text).expect_err(text), expected);
     }
     check(&NetSet::new([]).unwrap_err(), &ExpectedError("empty list", "at least one"));
     let one = Net::parse("10.0.0.0/8").unwrap();
@@ -80,7 +83,7 @@ fn blocks_of_addresses() {
 }
 
 #[test]
-fn regular_expressions() {
+fn invalid_regular_expressions_are_refused_with_a_hint() {
     let table = [
         ("(", ExpectedError("not a regular expression", "`\\`")),
         ("a)|(b", ExpectedError("not a regular expression", "`\\`")),
@@ -92,35 +95,38 @@ fn regular_expressions() {
         ("(a{1000}){1000}", ExpectedError("bytes", "repetitions")),
         ("(?x)a # and so on", ExpectedError("comment", "leave out")),
     ];
-    for (text, says) in &table {
-        check(&Pattern::regex(text, CaseSensitivity::Sensitive).expect_err(text), says);
+    for (text, expected) in &table {
+        check(&Pattern::regex(text, CaseSensitivity::Sensitive).expect_err(text), expected);
     }
     let nested = |depth: usize| format!("{}{}", "(".repeat(depth), ")".repeat(depth));
     let depth = REGEX_NESTING_MAX as usize;
-    check(&Pattern::regex(&nested(depth + 1), CaseSensitivity::Sensitive).unwrap_err(), &ExpectedError("too deep", "64"));
+    check(
+        &Pattern::regex(&nested(depth + 1), CaseSensitivity::Sensitive).unwrap_err(),
+        &ExpectedError("too deep", "64"),
+    );
     assert!(Pattern::regex(&nested(depth), CaseSensitivity::Sensitive).is_ok());
 }
 
 #[test]
-fn the_rest() {
+fn invalid_wildcards_prefixes_and_sets_are_refused_with_a_hint() {
     check(&Wildcard::new("abc").unwrap_err(), &ExpectedError("`abc` has no `*`", "plain value"));
     check(&Pattern::prefix("").unwrap_err(), &ExpectedError("nothing", "exists: true"));
     let none: [&str; 0] = [];
     check(&Pattern::one_of(none).unwrap_err(), &ExpectedError("empty list", "exists: false"));
     let many = std::iter::repeat_n("a", SET_ENTRIES_MAX + 1);
     check(&Pattern::one_of(many).unwrap_err(), &ExpectedError("more than 100000", "split"));
-    // A list without end is given up as soon as it is too long.
+    // An endless list is refused as soon as it is too long.
     check(&Pattern::one_of(std::iter::repeat("a")).unwrap_err(), &ExpectedError("more than 100000", "split"));
 }
 
 #[test]
-fn long_text() {
-    let just = "/".repeat(PATTERN_TEXT_BYTES_MAX - 1);
-    assert!(Pattern::exact(&format!("{just}*")).is_ok());
-    assert!(Pattern::wildcard(&format!("{just}*")).is_ok());
+fn text_that_is_too_long_is_refused() {
+    let longest = "/".repeat(PATTERN_TEXT_BYTES_MAX - 1);
+    assert!(Pattern::exact(&format!("{longest}*")).is_ok());
+    assert!(Pattern::wildcard(&format!("{longest}*")).is_ok());
     let long = format!("/{}*", "é".repeat(1_000_000));
-    let says = ExpectedError("2000002 bytes long", "at most 4096");
-    for refused in [
+    let expected = ExpectedError("2000002 bytes long", "at most 4096");
+    for result in [
         Pattern::exact(&long),
         Pattern::prefix(&long),
         Pattern::wildcard(&long),
@@ -129,6 +135,6 @@ fn long_text() {
         Pattern::one_of([long.as_str()]),
         Net::parse(&long).and_then(|net| Pattern::nets([net])),
     ] {
-        check(&refused.unwrap_err(), &says);
+        check(&result.unwrap_err(), &expected);
     }
 }

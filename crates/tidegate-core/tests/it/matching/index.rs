@@ -1,10 +1,10 @@
-//! Cases of the index that are easy to get wrong, and hostile ones.
+//! Cases of the index that are easy to get wrong, and hostile descriptors.
 
-use tidegate_core::rules::{Apply, Attribute, EntryPatterns, RuleIndex, RuleMatches, Pattern, Rule};
+use tidegate_core::rules::{Apply, Attribute, EntryPatterns, Pattern, Rule, RuleIndex, RuleMatches};
 
 use crate::matching::{exact, nets, paths, rule, with_descriptor};
 
-fn found(rules: &[Rule], entries: &[(&str, &str)]) -> Vec<u32> {
+fn matching_rules(rules: &[Rule], entries: &[(&str, &str)]) -> Vec<u32> {
     let mut matches = RuleMatches::new();
     with_descriptor(entries, |descriptor| {
         RuleIndex::new(rules).matching_rules(rules, descriptor, Apply::All, &mut matches);
@@ -19,36 +19,36 @@ fn found(rules: &[Rule], entries: &[(&str, &str)]) -> Vec<u32> {
 const NONE: [u32; 0] = [];
 
 #[test]
-fn no_rules_and_no_entries() {
-    assert_eq!(found(&[], &[("a", "b")]), NONE);
-    assert_eq!(found(&[Rule::default(), rule(&[("a", exact("b"))])], &[]), [0]);
+fn an_index_without_rules_and_a_descriptor_without_entries_work() {
+    assert_eq!(matching_rules(&[], &[("a", "b")]), NONE);
+    assert_eq!(matching_rules(&[Rule::default(), rule(&[("a", exact("b"))])], &[]), [0]);
 }
 
-/// Together, a value that is asked for twice would undo itself.
+/// In a combined token, a value that is required twice would cancel itself.
 #[test]
-fn the_same_condition_twice() {
+fn a_condition_may_occur_twice() {
     let twice = |other: &str| rule(&[("a", exact("1")), ("a", exact("1")), ("b", exact(other))]);
     let mut rules: Vec<Rule> = (0..20).map(|number| twice(&number.to_string())).collect();
     rules.push(rule(&[("b", exact("7"))]));
     rules.push(rule(&[("a", Pattern::one_of(["1", "2"]).unwrap()), ("a", exact("1")), ("b", exact("7"))]));
-    assert_eq!(found(&rules, &[("b", "7")]), [20]);
-    assert_eq!(found(&rules, &[("b", "7"), ("a", "1")]), [7, 20, 21]);
-    assert_eq!(found(&rules, &[("b", "7"), ("a", "2")]), [20]);
+    assert_eq!(matching_rules(&rules, &[("b", "7")]), [20]);
+    assert_eq!(matching_rules(&rules, &[("b", "7"), ("a", "1")]), [7, 20, 21]);
+    assert_eq!(matching_rules(&rules, &[("b", "7"), ("a", "2")]), [20]);
 
-    // Where there is something to tell apart, too.
+    // The same where rules have to be distinguished.
     let third = |number: usize| {
         let values =
             [("a", exact("1")), ("a", exact("1")), ("b", exact("7")), ("c", exact(["x", "y"][number % 2]))];
         rule(&values)
     };
     let rules: Vec<Rule> = (0..20).map(third).collect();
-    assert_eq!(found(&rules, &[("a", "1"), ("b", "7"), ("c", "x")]).len(), 10);
-    assert_eq!(found(&rules, &[("a", "2"), ("b", "7"), ("c", "x")]), NONE);
-    assert_eq!(found(&rules, &[("b", "7"), ("c", "x")]), NONE);
+    assert_eq!(matching_rules(&rules, &[("a", "1"), ("b", "7"), ("c", "x")]).len(), 10);
+    assert_eq!(matching_rules(&rules, &[("a", "2"), ("b", "7"), ("c", "x")]), NONE);
+    assert_eq!(matching_rules(&rules, &[("b", "7"), ("c", "x")]), NONE);
 }
 
 #[test]
-fn rules_that_differ_only_in_combinations_of_values() {
+fn rules_are_distinguished_by_combinations_of_values() {
     let names: Vec<String> = (0..10).map(|number| format!("v{number}")).collect();
     let mut rules = Vec::new();
     for tenant in &names {
@@ -60,45 +60,46 @@ fn rules_that_differ_only_in_combinations_of_values() {
         }
     }
     let request = |tenant, method, path| [("tenant", tenant), ("method", method), ("path", path)];
-    assert_eq!(found(&rules, &request("v3", "get", "/v7/x")), [3 * 20 + 7 * 2]);
-    assert_eq!(found(&rules, &request("v3", "POST", "/v7/x")), [3 * 20 + 7 * 2 + 1]);
-    assert_eq!(found(&rules, &request("v3", "PUT", "/v7/x")), NONE);
-    assert_eq!(found(&rules, &request("v3", "GET", "/v7/x/y")), NONE);
-    // Of every name all values, which are more combinations than anyone tries.
+    assert_eq!(matching_rules(&rules, &request("v3", "get", "/v7/x")), [3 * 20 + 7 * 2]);
+    assert_eq!(matching_rules(&rules, &request("v3", "POST", "/v7/x")), [3 * 20 + 7 * 2 + 1]);
+    assert_eq!(matching_rules(&rules, &request("v3", "PUT", "/v7/x")), NONE);
+    assert_eq!(matching_rules(&rules, &request("v3", "GET", "/v7/x/y")), NONE);
+    // All values for every name: more combinations than are tried.
     let all: Vec<(&str, &str)> = names.iter().map(|name| ("tenant", &**name)).collect();
     let all =
         [all.as_slice(), &[("method", "GET"), ("method", "POST"), ("path", "/v1/x"), ("path", "/v2/x")]]
             .concat();
-    assert_eq!(found(&rules, &all).len(), 10 * 2 * 2);
+    assert_eq!(matching_rules(&rules, &all).len(), 10 * 2 * 2);
 }
 
-/// A path that has several shapes of a rule leads to it by each, and it matches once.
+/// A path that matches several patterns of a rule leads to the rule by each of them, and the rule matches once.
 #[test]
-fn rules_with_several_shapes_of_paths() {
+fn a_rule_with_several_path_patterns_matches_once() {
     let mut rules = vec![
         rule(&[("path", paths(&["/**", "/a/**", "/*/{id}", "/a/{x}", "/a/b"]))]),
         rule(&[("path", paths(&["/a/{x}", "/c"])), ("method", exact("GET"))]),
         rule(&[("path", paths(&["/a/*", "/c"]).negated())]),
         rule(&[("path", Pattern::path("/*/b").unwrap())]),
     ];
-    assert_eq!(found(&rules, &[("path", "/a/b")]), [0, 3]);
-    assert_eq!(found(&rules, &[("path", "/a/b"), ("method", "get")]), [0, 1, 3]);
-    assert_eq!(found(&rules, &[("path", "/c"), ("path", "/a/b"), ("method", "GET")]), [0, 1, 3]);
-    assert_eq!(found(&rules, &[("path", "c")]), [2]);
-    // Many that are told apart by their tenants, with shapes in common and such that differ in names alone.
+    assert_eq!(matching_rules(&rules, &[("path", "/a/b")]), [0, 3]);
+    assert_eq!(matching_rules(&rules, &[("path", "/a/b"), ("method", "get")]), [0, 1, 3]);
+    assert_eq!(matching_rules(&rules, &[("path", "/c"), ("path", "/a/b"), ("method", "GET")]), [0, 1, 3]);
+    assert_eq!(matching_rules(&rules, &[("path", "c")]), [2]);
+    // Many rules that are distinguished by their tenants, with common path patterns and with patterns that differ only
+    // in names.
     for number in 0..40 {
         let own = format!("/own{number}/**");
-        let shapes = paths(&["/a/{x}", "/a/{y}", "/shared/*", &own]);
-        rules.push(rule(&[("tenant", exact(&format!("t{}", number % 20))), ("path", shapes)]));
+        let patterns = paths(&["/a/{x}", "/a/{y}", "/shared/*", &own]);
+        rules.push(rule(&[("tenant", exact(&format!("t{}", number % 20))), ("path", patterns)]));
     }
-    assert_eq!(found(&rules, &[("path", "/a/b"), ("tenant", "t7")]), [0, 3, 11, 31]);
-    assert_eq!(found(&rules, &[("path", "/own27/x/y"), ("tenant", "t7")]), [0, 2, 31]);
-    assert_eq!(found(&rules, &[("path", "/own27/x/y"), ("tenant", "t8")]), [0, 2]);
+    assert_eq!(matching_rules(&rules, &[("path", "/a/b"), ("tenant", "t7")]), [0, 3, 11, 31]);
+    assert_eq!(matching_rules(&rules, &[("path", "/own27/x/y"), ("tenant", "t7")]), [0, 2, 31]);
+    assert_eq!(matching_rules(&rules, &[("path", "/own27/x/y"), ("tenant", "t8")]), [0, 2]);
 }
 
-/// More sets of attributes than are told apart for one value.
+/// More slot sets than are used to distinguish the rules of one value.
 #[test]
-fn many_sets_of_attributes() {
+fn rules_with_many_slot_sets_are_found() {
     let mut rules = Vec::new();
     for set in 0..40 {
         for value in 0..6 {
@@ -106,30 +107,30 @@ fn many_sets_of_attributes() {
             rules.push(rule(&[("plan", exact("free")), (&name, exact(&format!("{}", value % 2)))]));
         }
     }
-    assert_eq!(found(&rules, &[("plan", "free"), ("a3", "1"), ("a39", "0")]).len(), 6);
-    assert_eq!(found(&rules, &[("plan", "paid"), ("a3", "1"), ("a39", "0")]).len(), 0);
+    assert_eq!(matching_rules(&rules, &[("plan", "free"), ("a3", "1"), ("a39", "0")]).len(), 6);
+    assert_eq!(matching_rules(&rules, &[("plan", "paid"), ("a3", "1"), ("a39", "0")]).len(), 0);
 }
 
 #[test]
-fn beginnings_and_ends_of_more_lengths_than_are_looked_up() {
+fn prefixes_and_suffixes_of_more_lengths_than_are_looked_up_are_found() {
     let text = "abcdefghij".repeat(10);
     let mut rules: Vec<Rule> =
         (1..=100).map(|length| rule(&[("x", Pattern::prefix(&text[..length]).unwrap())])).collect();
     let end = |length: usize| Pattern::wildcard(&format!("*{}", &text[100 - length..])).unwrap();
     rules.extend((1..=100).map(|length| rule(&[("x", end(length))])));
-    assert_eq!(found(&rules, &[("x", &text)]).len(), 200);
-    assert_eq!(found(&rules, &[("x", &text[..57])]).len(), 57, "beginnings");
-    assert_eq!(found(&rules, &[("x", &text[43..])]).len(), 57, "ends");
-    assert_eq!(found(&rules, &[("x", "b")]), NONE);
+    assert_eq!(matching_rules(&rules, &[("x", &text)]).len(), 200);
+    assert_eq!(matching_rules(&rules, &[("x", &text[..57])]).len(), 57, "prefixes");
+    assert_eq!(matching_rules(&rules, &[("x", &text[43..])]).len(), 57, "suffixes");
+    assert_eq!(matching_rules(&rules, &[("x", "b")]), NONE);
     for length in 1..100 {
-        // What is looked up may be a part of what is asked for.
-        assert_eq!(found(&rules, &[("x", &format!("{}!", &text[..length]))]).len(), length);
-        assert_eq!(found(&rules, &[("x", &format!("!{}", &text[100 - length..]))]).len(), length);
+        // The lookup may use only a part of the required text.
+        assert_eq!(matching_rules(&rules, &[("x", &format!("{}!", &text[..length]))]).len(), length);
+        assert_eq!(matching_rules(&rules, &[("x", &format!("!{}", &text[100 - length..]))]).len(), length);
     }
 }
 
 #[test]
-fn wildcards_of_several_stars() {
+fn wildcards_with_several_stars_are_found() {
     let like = |text: &str| rule(&[("x", Pattern::wildcard(text).unwrap())]);
     let rules = [
         like("a*"),
@@ -141,15 +142,15 @@ fn wildcards_of_several_stars() {
         like("*m*"),
         like("*"),
     ];
-    assert_eq!(found(&rules, &[("x", "amz")]), [0, 1, 2, 3, 4, 5, 6, 7]);
-    assert_eq!(found(&rules, &[("x", "az")]), [0, 1, 4, 7]);
-    assert_eq!(found(&rules, &[("x", "a")]), [0, 7]);
-    assert_eq!(found(&rules, &[("x", "z")]), [1, 7]);
-    assert_eq!(found(&rules, &[("x", "")]), [7]);
+    assert_eq!(matching_rules(&rules, &[("x", "amz")]), [0, 1, 2, 3, 4, 5, 6, 7]);
+    assert_eq!(matching_rules(&rules, &[("x", "az")]), [0, 1, 4, 7]);
+    assert_eq!(matching_rules(&rules, &[("x", "a")]), [0, 7]);
+    assert_eq!(matching_rules(&rules, &[("x", "z")]), [1, 7]);
+    assert_eq!(matching_rules(&rules, &[("x", "")]), [7]);
 }
 
 #[test]
-fn attributes_without_a_name() {
+fn attributes_that_no_name_produces_are_matched() {
     let by_hand = |attribute: Attribute| {
         let mut rule = rule(&[("a", exact("b"))]);
         rule.conditions[0].attribute = attribute;
@@ -162,18 +163,18 @@ fn attributes_without_a_name() {
         by_hand(Attribute::Plain("header.x-y".into())),
         by_hand(Attribute::Header("".into())),
     ];
-    assert_eq!(found(&rules, &[("method", "B")]), [1]);
-    assert_eq!(found(&rules, &[("method", "b")]), [0, 1]);
-    assert_eq!(found(&rules, &[("header.x-y", "b")]), [2, 3]);
-    assert_eq!(found(&rules, &[("header.X-Y", "b")]), [2]);
-    assert_eq!(found(&rules, &[("header.", "b")]), NONE);
+    assert_eq!(matching_rules(&rules, &[("method", "B")]), [1]);
+    assert_eq!(matching_rules(&rules, &[("method", "b")]), [0, 1]);
+    assert_eq!(matching_rules(&rules, &[("header.x-y", "b")]), [2, 3]);
+    assert_eq!(matching_rules(&rules, &[("header.X-Y", "b")]), [2]);
+    assert_eq!(matching_rules(&rules, &[("header.", "b")]), NONE);
 }
 
 #[test]
-fn entries_at_their_places() {
-    let entries = |each: &[(&str, Pattern)], open| {
-        let each = each.iter().map(|(name, pattern)| ((*name).into(), pattern.clone())).collect();
-        Rule { entries: Some(EntryPatterns { patterns: each, allows_more: open }), ..Rule::default() }
+fn entries_are_matched_by_position() {
+    let entries = |patterns: &[(&str, Pattern)], allows_more| {
+        let patterns = patterns.iter().map(|(name, pattern)| ((*name).into(), pattern.clone())).collect();
+        Rule { entries: Some(EntryPatterns { patterns, allows_more }), ..Rule::default() }
     };
     let rules = [
         entries(&[("a", exact("1"))], false),
@@ -184,11 +185,11 @@ fn entries_at_their_places() {
         entries(&[], true),
         entries(&[], false),
     ];
-    assert_eq!(found(&rules, &[("a", "1")]), [0, 1, 5]);
-    assert_eq!(found(&rules, &[("a", "1"), ("a", "1")]), [1, 2, 5]);
-    assert_eq!(found(&rules, &[("b", "x"), ("a", "1")]), [3, 5]);
-    assert_eq!(found(&rules, &[("a", "2"), ("b", "1")]), [4, 5]);
-    assert_eq!(found(&rules, &[]), [5, 6]);
+    assert_eq!(matching_rules(&rules, &[("a", "1")]), [0, 1, 5]);
+    assert_eq!(matching_rules(&rules, &[("a", "1"), ("a", "1")]), [1, 2, 5]);
+    assert_eq!(matching_rules(&rules, &[("b", "x"), ("a", "1")]), [3, 5]);
+    assert_eq!(matching_rules(&rules, &[("a", "2"), ("b", "1")]), [4, 5]);
+    assert_eq!(matching_rules(&rules, &[]), [5, 6]);
 }
 
 #[test]
@@ -204,9 +205,9 @@ fn rules_that_the_index_was_not_made_of_match_nothing() {
     });
 }
 
-/// What a descriptor of ten thousand entries costs is not asserted in time, but done the slow way this would not end.
+/// The time for a descriptor with ten thousand entries is not asserted, but a naive search would not finish.
 #[test]
-fn hostile_descriptors() {
+fn hostile_descriptors_are_matched() {
     let mut rules = Vec::new();
     for number in 0..5_000 {
         let value = number.to_string();
@@ -225,7 +226,9 @@ fn hostile_descriptors() {
         let mut entries: Vec<(&str, &str)> = values.iter().map(|value| (name, &**value)).collect();
         entries.extend([("user", "7"), ("plan", "free"), ("region", "eu")]);
         entries.extend(paths.iter().map(|path| ("path", &**path)));
-        with_descriptor(&entries, |descriptor| index.matching_rules(&rules, descriptor, Apply::All, &mut matches));
+        with_descriptor(&entries, |descriptor| {
+            index.matching_rules(&rules, descriptor, Apply::All, &mut matches);
+        });
         let expected = match name {
             "user" => 5_000,
             "tag" => 5_001,
@@ -241,7 +244,7 @@ fn hostile_descriptors() {
 }
 
 #[test]
-fn a_hundred_thousand_rules() {
+fn a_hundred_thousand_rules_are_indexed() {
     let rules: Vec<Rule> = (0..100_000)
         .map(|number| {
             let path = Pattern::path(&format!("/service{}/{{id}}/action{}", number % 1_000, number / 1_000))
@@ -258,12 +261,12 @@ fn a_hundred_thousand_rules() {
 }
 
 #[test]
-fn a_set_of_a_hundred_thousand() {
+fn sets_of_a_hundred_thousand_entries_are_indexed() {
     let users = Pattern::one_of((0..100_000).map(|number| format!("user{number}"))).unwrap();
     let blocks =
         (0..100_000u32).map(|number| format!("10.{}.{}.{}", number >> 16, number >> 8 & 255, number & 255));
     let blocks = nets(&blocks.collect::<Vec<_>>().iter().map(|text| &**text).collect::<Vec<_>>());
     let rules = [rule(&[("user", users)]), rule(&[("ip", blocks)])];
-    assert_eq!(found(&rules, &[("user", "user77777"), ("ip", "10.1.0.7")]), [0, 1]);
-    assert_eq!(found(&rules, &[("user", "user100000"), ("ip", "10.2.0.7")]), NONE);
+    assert_eq!(matching_rules(&rules, &[("user", "user77777"), ("ip", "10.1.0.7")]), [0, 1]);
+    assert_eq!(matching_rules(&rules, &[("user", "user100000"), ("ip", "10.2.0.7")]), NONE);
 }

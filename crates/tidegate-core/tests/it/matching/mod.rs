@@ -1,29 +1,29 @@
 //! Patterns, and which rules match a descriptor.
 //!
-//! | file | what it holds the code to |
+//! | file | content |
 //! |---|---|
 //! | `patterns` | which values each pattern matches |
-//! | `refused` | what is no pattern, and the hint that comes with it |
-//! | `written` | a pattern as a file writes it, read back |
-//! | `mismatches` | what is said of a rule that does not match |
-//! | `against_plain` | the index finds what the plain way finds, for rules and descriptors of `rulebooks` |
-//! | `allocations` | matching allocates nothing where that matters |
-//! | `index` | cases of the index that are easy to get wrong, and hostile ones |
+//! | `errors` | text that is not a pattern, and the hint for it |
+//! | `display` | a pattern as a rules file writes it, read back |
+//! | `mismatches` | the message for a rule that does not match |
+//! | `index_equivalence` | the index finds the same rules as checking each rule (inputs from `strategies`) |
+//! | `allocations` | matching allocates nothing in common cases |
+//! | `index` | cases of the index that are easy to get wrong, and hostile descriptors |
 
 #![cfg(feature = "rules")]
 
-mod against_plain;
 mod allocations;
+mod display;
+mod errors;
 mod index;
+mod index_equivalence;
 mod mismatches;
 mod patterns;
-mod errors;
 mod strategies;
-mod display;
 
 use tidegate_core::rules::{Attribute, Condition, Descriptor, Entry, Net, PathPattern, Pattern, Rule};
 
-/// Whether a descriptor with these entries meets a condition.
+/// Whether a condition holds for a descriptor with these entries.
 fn holds(attribute: &str, pattern: &Pattern, entries: &[(&str, &str)]) -> bool {
     let condition = Condition { attribute: Attribute::from_name(attribute), pattern: pattern.clone() };
     with_descriptor(entries, |descriptor| condition.mismatch(descriptor).is_none())

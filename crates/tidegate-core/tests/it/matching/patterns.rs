@@ -4,19 +4,19 @@ use tidegate_core::rules::{CaseSensitivity, Net, PathPattern, Pattern, path_segm
 
 use crate::matching::{exact, holds, nets, paths};
 
-/// Tries a pattern on values that it has to match, and on others.
-fn check(attribute: &str, pattern: &Pattern, matching: &[&str], others: &[&str]) {
+/// Tries a pattern on values that must match, and on values that must not.
+fn check(attribute: &str, pattern: &Pattern, matching: &[&str], not_matching: &[&str]) {
     for value in matching {
         assert!(holds(attribute, pattern, &[(attribute, value)]), "{attribute} {pattern} and `{value}`");
     }
-    for value in others {
+    for value in not_matching {
         assert!(!holds(attribute, pattern, &[(attribute, value)]), "{attribute} {pattern} and not `{value}`");
     }
     assert!(!holds(attribute, pattern, &[("other", matching[0])]), "{attribute} {pattern} and nothing");
 }
 
 #[test]
-fn exact_values() {
+fn exact_values_match_themselves() {
     check("plan", &exact("free"), &["free"], &["Free", "fre", "freer", ""]);
     check("method", &exact("POST"), &["POST", "post", "Post"], &["PUT", "POS"]);
     check("method", &exact("post"), &["POST"], &["GET"]);
@@ -42,7 +42,7 @@ fn names_of_headers_ignore_case() {
 }
 
 #[test]
-fn sets() {
+fn sets_match_each_of_their_values() {
     let letters = Pattern::one_of(["b", "C", "a", "b", "c"]).unwrap();
     check("plan", &letters, &["a", "b", "c", "C"], &["A", "B", "d", ""]);
     let methods = Pattern::one_of(["GET", "head", "Put"]).unwrap();
@@ -54,13 +54,13 @@ fn sets() {
 }
 
 #[test]
-fn a_large_set() {
+fn large_sets_match() {
     let set = Pattern::one_of((0..100_000).map(|number| format!("user{number}"))).unwrap();
     check("user", &set, &["user0", "user7", "user99999"], &["user100000", "user", "User7"]);
 }
 
 #[test]
-fn prefixes() {
+fn prefixes_match_the_start_of_a_value() {
     let api = Pattern::prefix("/api/").unwrap();
     check("path", &api, &["/api/", "/api/x", "/api/x?/no"], &["/api", "/api?/", "/Api/x", ""]);
     check("host", &Pattern::prefix("API.").unwrap(), &["api.example.com", "Api."], &["ap", "apix"]);
@@ -68,7 +68,7 @@ fn prefixes() {
 }
 
 #[test]
-fn wildcards() {
+fn stars_match_any_characters() {
     let like = |text: &str| Pattern::wildcard(text).unwrap();
     check("x", &like("10.0.*"), &["10.0.", "10.0.7"], &["10.0", "110.0.1", "10.1.0"]);
     check("x", &like("*"), &["", "a"], &[]);
@@ -89,7 +89,7 @@ fn wildcards() {
 }
 
 #[test]
-fn regular_expressions() {
+fn regular_expressions_match_whole_values() {
     let regex = |text: &str| Pattern::regex(text, CaseSensitivity::Sensitive).unwrap();
     check("x", &regex("v[0-9]+"), &["v1", "v22"], &["v", "xv1", "v1x", "V1", "v1\n"]);
     check("x", &regex("a|ab"), &["a", "ab"], &["b", "aab"]);
@@ -102,31 +102,31 @@ fn regular_expressions() {
 }
 
 #[test]
-fn shapes_of_paths() {
-    let shape = |text: &str| Pattern::path(text).unwrap();
-    check("path", &shape("/"), &["/", "/?x"], &["", "//", "/a"]);
-    check("path", &shape("/login"), &["/login", "/login?a=/b"], &["/login/", "/Login", "login", "/"]);
-    check("path", &shape("/a/"), &["/a/"], &["/a", "/a//", "/a/b"]);
+fn path_patterns_match_by_segment() {
+    let path = |text: &str| Pattern::path(text).unwrap();
+    check("path", &path("/"), &["/", "/?x"], &["", "//", "/a"]);
+    check("path", &path("/login"), &["/login", "/login?a=/b"], &["/login/", "/Login", "login", "/"]);
+    check("path", &path("/a/"), &["/a/"], &["/a", "/a//", "/a/b"]);
     check(
         "path",
-        &shape("/users/{id}"),
+        &path("/users/{id}"),
         &["/users/7", "/users/*"],
         &["/users/", "/users", "/users/7/", "/users/7/x"],
     );
-    check("path", &shape("/*/x/*"), &["/a/x/b"], &["/a/x/", "//x/b", "/a/y/b", "/a/x/b/c"]);
+    check("path", &path("/*/x/*"), &["/a/x/b"], &["/a/x/", "//x/b", "/a/y/b", "/a/x/b/c"]);
     check(
         "path",
-        &shape("/users/{id}/**"),
+        &path("/users/{id}/**"),
         &["/users/7", "/users/7/", "/users/7/a/b"],
         &["/users", "/users/", "/users//a"],
     );
-    check("path", &shape("/**"), &["/", "/a", "//", "/a/b?c"], &["", "a", "?/a"]);
-    check("path", &shape("/a//b"), &["/a//b"], &["/a/b", "/a/x/b"]);
-    check("path", &shape("//**"), &["/", "//", "//a"], &["/a"]);
+    check("path", &path("/**"), &["/", "/a", "//", "/a/b?c"], &["", "a", "?/a"]);
+    check("path", &path("/a//b"), &["/a//b"], &["/a/b", "/a/x/b"]);
+    check("path", &path("//**"), &["/", "//", "//a"], &["/a"]);
 }
 
 #[test]
-fn several_shapes_of_paths() {
+fn path_sets_match_each_of_their_patterns() {
     let set = paths(&["/v1/**", "/users/{id}", "/login", "/users/{name}", "/users/me/keys", "/login"]);
     check(
         "path",
@@ -134,9 +134,9 @@ fn several_shapes_of_paths() {
         &["/v1", "/v1/", "/v1/a/b?c", "/users/7", "/users/me", "/users/me/keys", "/login", "/login?next=/"],
         &["/", "", "/v2", "/users", "/users/", "/users/me/", "/users/you/keys", "/login/", "/Login", "login"],
     );
-    let Pattern::Paths(set) = set else { panic!("shapes") };
-    let kept: Vec<String> = set.paths().iter().map(PathPattern::to_string).collect();
-    assert_eq!(kept, ["/login", "/users/{id}", "/users/{name}", "/users/me/keys", "/v1/**"]);
+    let Pattern::Paths(set) = set else { panic!("paths") };
+    let texts: Vec<String> = set.paths().iter().map(PathPattern::to_string).collect();
+    assert_eq!(texts, ["/login", "/users/{id}", "/users/{name}", "/users/me/keys", "/v1/**"]);
 
     check("path", &paths(&["/a/b/c", "/*/x"]), &["/a/b/c", "/a/x", "/b/x"], &["/a/b", "/a/x/c", "//x"]);
     check("path", &paths(&["/", "/a/"]), &["/", "/a/", "/?x"], &["/a", "//", "/a//"]);
@@ -147,17 +147,17 @@ fn several_shapes_of_paths() {
     assert!(!holds("path", &paths(&["/a/*", "/b"]).negated(), &[("path", "/a/b")]));
 }
 
-/// Every path is a few steps from its shape, and one with thousands of segments no more than the longest shape.
+/// A path takes a few steps per segment, and one with thousands of segments takes no more than the longest pattern.
 #[test]
-fn a_large_set_of_shapes() {
-    let shape = |number: usize| PathPattern::parse(&format!("/v{}/{{id}}/r{number}", number % 7)).unwrap();
-    let set = Pattern::paths((0..100_000).map(shape)).unwrap();
+fn large_path_sets_match() {
+    let pattern = |number: usize| PathPattern::parse(&format!("/v{}/{{id}}/r{number}", number % 7)).unwrap();
+    let set = Pattern::paths((0..100_000).map(pattern)).unwrap();
     check("path", &set, &["/v0/x/r0", "/v1/y/r99996"], &["/v1/y/r0", "/v0/x/r100002", "/v0//r0"]);
     check("path", &set, &["/v3/a/r3"], &[&"/v3/a".repeat(100_000)]);
 }
 
 #[test]
-fn segments_by_name() {
+fn segments_are_found_by_name_and_by_index() {
     let pattern = PathPattern::parse("/orgs/{org}/*/{user-id}/**").unwrap();
     assert_eq!(pattern.segment_of("org"), Some(1));
     assert_eq!(pattern.segment_of("user-id"), Some(3));
@@ -173,7 +173,7 @@ fn segments_by_name() {
 }
 
 #[test]
-fn addresses() {
+fn address_blocks_match_their_addresses() {
     check(
         "ip",
         &nets(&["10.0.0.0/8"]),
@@ -194,12 +194,12 @@ fn addresses() {
         &["192.168.1.0", "172.16.0.1", "2001:db8::2", "0.0.0.1"],
     );
     let Pattern::Nets(set) = several else { panic!("blocks") };
-    let kept: Vec<String> = set.nets().iter().map(Net::to_string).collect();
-    assert_eq!(kept, ["0.0.0.0", "10.0.0.0/8", "192.168.0.0/24", "2001:db8::1"]);
+    let texts: Vec<String> = set.nets().iter().map(Net::to_string).collect();
+    assert_eq!(texts, ["0.0.0.0", "10.0.0.0/8", "192.168.0.0/24", "2001:db8::1"]);
 }
 
 #[test]
-fn presence_and_absence() {
+fn presence_and_absence_are_matched() {
     assert!(holds("user", &Pattern::Any, &[("user", "")]));
     assert!(!holds("user", &Pattern::Any, &[("users", "a")]));
     assert!(holds("user", &Pattern::Absent, &[("users", "a")]));
@@ -208,7 +208,7 @@ fn presence_and_absence() {
 }
 
 #[test]
-fn negations() {
+fn negations_match_the_opposite() {
     let not = |pattern: Pattern| Pattern::Not(Box::new(pattern));
     assert!(holds("user", &not(exact("a")), &[("user", "b")]));
     assert!(holds("user", &not(exact("a")), &[]));

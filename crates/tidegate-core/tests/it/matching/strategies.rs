@@ -13,7 +13,7 @@ pub fn rules() -> impl Strategy<Value = Vec<Rule>> {
     prop::collection::vec(rule(), 0..24)
 }
 
-/// Many rules that ask for the same few attributes, so that there is something to tell apart.
+/// Many rules on the same few attributes, so that the index has to distinguish them.
 pub fn crowded_rules() -> impl Strategy<Value = Vec<Rule>> {
     let name = || prop::sample::select(vec!["user", "plan", "method"]);
     let value = || {
@@ -37,7 +37,7 @@ pub fn descriptor() -> impl Strategy<Value = OwnedEntries> {
     prop::collection::vec(entry(), 0..8)
 }
 
-/// Names that stand many times.
+/// Names that occur many times.
 pub fn crowded_descriptor() -> impl Strategy<Value = OwnedEntries> {
     let numbered = (prop::sample::select(vec!["user", "plan", "path"]), 0..40u32)
         .prop_map(|(name, number)| (name.to_owned(), format!("/{number}")));
@@ -47,7 +47,7 @@ pub fn crowded_descriptor() -> impl Strategy<Value = OwnedEntries> {
 fn rule() -> impl Strategy<Value = Rule> {
     let conditions = || prop::collection::vec(any_condition(), 0..4);
     let entries = (prop::collection::vec(entry_pattern(), 0..3), any::<bool>())
-        .prop_map(|(each, open)| Some(EntryPatterns { patterns: each, allows_more: open }));
+        .prop_map(|(patterns, allows_more)| Some(EntryPatterns { patterns, allows_more }));
     prop_oneof![
         4 => conditions().prop_map(|conditions| Rule { conditions, ..Rule::default() }),
         1 => (conditions(), entries).prop_map(|(mut conditions, entries)| {
@@ -65,7 +65,7 @@ fn any_condition() -> impl Strategy<Value = Condition> {
     prop_oneof![
         12 => prop::sample::select(NAMES.to_vec())
             .prop_flat_map(|name| pattern(name).prop_map(move |pattern| condition(name, pattern))),
-        // Attributes that no name stands for, made by hand.
+        // Attributes that `Attribute::from_name` never returns.
         1 => prop::sample::select(vec![
             Attribute::Plain("method".into()),
             Attribute::Plain("header.y".into()),
@@ -104,10 +104,10 @@ fn plain_pattern(name: &'static str) -> BoxedStrategy<Pattern> {
         3 => prop::collection::vec(value(), 1..4).prop_map(|values| Pattern::one_of(values).unwrap()),
         2 => cut().prop_map(|(value, length, _)| Pattern::Prefix(value.chars().take(length).collect())),
         2 => cut().prop_map(|(value, length, end)| {
-            let beginning: String = value.chars().take(length).collect();
+            let prefix: String = value.chars().take(length).collect();
             let skipped = value.chars().count().saturating_sub(end);
-            let end: String = value.chars().skip(skipped).collect();
-            Pattern::wildcard(&format!("{beginning}*{end}")).unwrap()
+            let suffix: String = value.chars().skip(skipped).collect();
+            Pattern::wildcard(&format!("{prefix}*{suffix}")).unwrap()
         }),
         1 => Just(Pattern::wildcard("*a*").unwrap()),
         1 => prop::sample::select(vec!["[a-c]+", "/.*", "(?i)get|a", "", "é|.."])
@@ -144,11 +144,11 @@ pub fn single_path_pattern() -> impl Strategy<Value = PathPattern> {
     path_text().prop_map(|text| PathPattern::parse(&text).unwrap())
 }
 
-/// A shape, or several that a path may have at once.
+/// A path pattern, or several that a path may match at the same time.
 fn path_pattern() -> impl Strategy<Value = Pattern> {
     prop_oneof![
         2 => single_path_pattern().prop_map(Pattern::Path),
-        1 => prop::collection::vec(single_path_pattern(), 1..6).prop_map(|shapes| Pattern::paths(shapes).unwrap()),
+        1 => prop::collection::vec(single_path_pattern(), 1..6).prop_map(|patterns| Pattern::paths(patterns).unwrap()),
     ]
 }
 

@@ -1,7 +1,7 @@
-//! "The window is the calendar day, week or month in that time zone": from a list of all dates and when each begins,
-//! a window is what lies between one date that windows begin with and the next.
+//! "The window is the calendar day, week or month in that time zone": lists all dates and when each begins. A window is
+//! the time between two dates on which windows begin.
 //!
-//! Dates are counted one by one, and what the clocks show is written down in `zones.txt`.
+//! Dates are counted one by one. `zones.txt` says what the clocks show.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -12,18 +12,18 @@ const MINUTE: i64 = 60;
 const DAY: i64 = 86_400;
 const NANOS: u128 = 1_000_000_000;
 const DAYS_BEFORE_1970: i64 = 31;
-/// Longer than time is counted, so that the last window there is has an end.
+/// After the end of representable time, so that the last window has an end.
 const LAST_YEAR: i64 = 2556;
 
-/// A calendar as it was asked for.
+/// A calendar, unchecked.
 #[derive(Clone, Debug)]
 pub struct Calendar {
     pub spec: CalendarSpec,
-    /// One day, seven or thirty, in nanoseconds: which of day, week and month it is.
+    /// One day, seven days or thirty days, in nanoseconds: selects day, week or month.
     pub window: u64,
 }
 
-/// From its start up to its end, in nanoseconds.
+/// From its start to its end, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     pub start: u128,
@@ -31,7 +31,7 @@ pub struct Window {
 }
 
 impl Calendar {
-    /// The window that `at` is in. What began before 1970 began in 1970.
+    /// The window that contains `at`. A window that began before 1970 begins in 1970 here.
     pub fn window(&self, at: u128) -> Window {
         let days = self.days();
         let begun = days.partition_point(|day| day.begins_ns() <= at);
@@ -40,19 +40,19 @@ impl Calendar {
         Window { start: first.map_or(0, Day::begins_ns), end: next.map_or(u128::MAX, Day::begins_ns) }
     }
 
-    /// Whether a window begins with that day.
+    /// Whether a window begins on that day.
     fn begins_with(&self, day: &Day) -> bool {
         match self.window / (24 * 3600 * 1_000_000_000) {
             1 => true,
             7 => weekday(day.number) == self.spec.week_starts.unwrap_or(Weekday::Monday),
             _ => {
-                let asked_for = self.spec.day_of_month.map_or(1, |day| i64::try_from(day).expect("up to 31"));
-                day.date.day == asked_for.min(days_in_month(day.date))
+                let first_day = self.spec.day_of_month.map_or(1, |day| i64::try_from(day).expect("up to 31"));
+                day.date.day == first_day.min(days_in_month(day.date))
             }
         }
     }
 
-    /// All instants, in seconds, at which the zone's clocks are known to change.
+    /// All instants, in seconds, at which the zone's clocks change.
     pub fn changes(&self) -> Vec<i64> {
         let changes = ZONES.get(&self.spec.tz).map_or(&[][..], |zone| &zone.changes[1..]);
         changes.iter().map(|change| change.at).collect()
@@ -72,7 +72,7 @@ impl Calendar {
 static ZONES: LazyLock<HashMap<String, Zone>> =
     LazyLock::new(|| include_str!("zones.txt").split("\nzone ").skip(1).map(Zone::read).collect());
 
-/// All dates, in their order, from the beginning of the earliest month that 1970-01-01 is in anywhere.
+/// All dates in order, from the start of the earliest month that contains 1970-01-01 in some zone.
 static DATES: LazyLock<Vec<Date>> = LazyLock::new(|| {
     let first = Date { year: 1969, month: 12, day: 1 };
     let next = |date: &Date| {
@@ -91,12 +91,12 @@ static DATES: LazyLock<Vec<Date>> = LazyLock::new(|| {
 
 #[derive(Debug)]
 struct Zone {
-    /// In their order; the first is what was so before the list begins.
+    /// In order. The first is the state before the list begins.
     changes: Vec<Change>,
     days: Vec<Day>,
 }
 
-/// What a clock is ahead of UTC from an instant on, both in seconds.
+/// The offset from UTC from an instant on, both in seconds.
 #[derive(Clone, Copy, Debug)]
 struct Change {
     at: i64,
@@ -114,9 +114,9 @@ struct Date {
 #[derive(Clone, Copy, Debug)]
 struct Day {
     date: Date,
-    /// How many days it is after 1970-01-01.
+    /// The number of days since 1970-01-01.
     number: i64,
-    /// The first instant at which a clock shows it or a later date, in seconds.
+    /// The first instant at which a clock shows this date or a later one, in seconds.
     begins: i64,
 }
 
@@ -127,7 +127,7 @@ impl Day {
 }
 
 impl Zone {
-    /// The lines of one zone.
+    /// Reads the lines of one zone.
     fn read(text: &str) -> (String, Self) {
         let mut lines = text.lines().filter(|line| !line.is_empty());
         let (name, offset) =
@@ -157,21 +157,21 @@ impl Zone {
 
 /// When each date begins.
 fn days(changes: &[Change]) -> Vec<Day> {
-    let mut in_force = 0;
+    let mut current = 0;
     (-DAYS_BEFORE_1970..)
         .zip(DATES.iter())
         .map(|(number, date)| {
             let midnight = |change: Change| number * DAY - change.offset;
-            // A clock that is changed before it shows midnight never shows it.
-            while changes.get(in_force + 1).is_some_and(|next| next.at <= midnight(changes[in_force])) {
-                in_force += 1;
+            // A clock that changes before midnight never shows this midnight.
+            while changes.get(current + 1).is_some_and(|next| next.at <= midnight(changes[current])) {
+                current += 1;
             }
-            Day { date: *date, number, begins: midnight(changes[in_force]).max(changes[in_force].at) }
+            Day { date: *date, number, begins: midnight(changes[current]).max(changes[current].at) }
         })
         .collect()
 }
 
-/// How many days `date` is after 1970-01-01.
+/// The number of days from 1970-01-01 to `date`.
 fn number_of(date: Date) -> i64 {
     i64::try_from(DATES.partition_point(|other| *other < date)).expect("some hundred thousand")
         - DAYS_BEFORE_1970

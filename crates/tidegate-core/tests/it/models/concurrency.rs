@@ -1,4 +1,4 @@
-//! "Admitted iff held leases + c <= L ... expired leases free themselves", where nobody gives a lease back.
+//! "Admitted iff held leases + c <= L ... expired leases free themselves", if no lease is released.
 
 use super::{Event, Model, stamped, sum_of};
 
@@ -9,13 +9,13 @@ pub struct Concurrency {
 }
 
 impl Model for Concurrency {
-    fn admits(&self, past: &[Event], asked: Event) -> bool {
+    fn admits(&self, past: &[Event], request: Event) -> bool {
         let past = stamped(past, |at| at);
-        let now = past.last().map_or(asked.at, |last| last.at.max(asked.at));
-        // A lease that would outlast representable time ends with it.
+        let now = past.last().map_or(request.at, |last| last.at.max(request.at));
+        // A lease ends no later than representable time.
         let expires = |event: &Event| (event.at + u128::from(self.ttl)).min(u128::from(u64::MAX));
-        let held = sum_of(past.into_iter().filter(|event| expires(event) > now));
-        held + u128::from(asked.cost) <= u128::from(self.limit)
+        let units = sum_of(past.into_iter().filter(|event| expires(event) > now));
+        units + u128::from(request.cost) <= u128::from(self.limit)
     }
 
     fn capacity(&self) -> u64 {

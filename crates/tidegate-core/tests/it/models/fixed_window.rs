@@ -15,8 +15,8 @@ pub struct FixedWindow {
 }
 
 impl FixedWindow {
-    /// The window that a request at `at` is counted in, `last` being the window of the request before it. One from
-    /// before that window is counted in it.
+    /// The window that a request at `at` counts in. `last` is the window of the previous request. A request from before
+    /// that window counts in it.
     fn window(&self, at: u128, last: Option<Window>) -> Window {
         let window = u128::from(self.window);
         let from = |start: u128| Window { start, end: start + window };
@@ -32,7 +32,7 @@ impl FixedWindow {
 }
 
 impl Model for FixedWindow {
-    fn admits(&self, past: &[Event], asked: Event) -> bool {
+    fn admits(&self, past: &[Event], request: Event) -> bool {
         let mut last = None;
         let mut in_windows = Vec::new();
         for event in past {
@@ -40,10 +40,10 @@ impl Model for FixedWindow {
             in_windows.push(Event { at: window.start, ..*event });
             last = Some(window);
         }
-        let current = self.window(asked.at, last);
-        // A window that starts with this very request holds nothing yet.
+        let current = self.window(request.at, last);
+        // A window that starts with this request is empty.
         let used = sum_of(in_windows.into_iter().filter(|event| event.at == current.start));
-        used + u128::from(asked.cost) <= u128::from(self.limit)
+        used + u128::from(request.cost) <= u128::from(self.limit)
     }
 
     fn capacity(&self) -> u64 {

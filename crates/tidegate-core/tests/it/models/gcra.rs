@@ -24,14 +24,14 @@ impl Gcra {
 }
 
 impl Model for Gcra {
-    fn admits(&self, past: &[Event], asked: Event) -> bool {
+    fn admits(&self, past: &[Event], request: Event) -> bool {
         if self.limit == 0 {
-            return asked.cost == 0;
+            return request.cost == 0;
         }
-        // Any instant before the first will do for a key never seen.
+        // For a key that was never seen, any instant before the first request works.
         let tat = past.iter().fold(0, |tat, event| self.ticks(event.at).max(tat) + self.span(event.cost));
-        let t = self.ticks(asked.at);
-        tat.max(t) + self.span(asked.cost) - self.span(self.burst) <= t
+        let t = self.ticks(request.at);
+        tat.max(t) + self.span(request.cost) - self.span(self.burst) <= t
     }
 
     fn capacity(&self) -> u64 {

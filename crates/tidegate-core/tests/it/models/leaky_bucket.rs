@@ -1,8 +1,8 @@
-//! "Units leave in arrival order at least W/L apart; a unit that can leave at once does not wait; at most Q
-//! wait. A request is admitted iff all its units fit; `delay` is the time until its last unit leaves."
+//! "Units leave in arrival order at least W/L apart; a unit that can leave at once does not wait; at most Q wait. A
+//! request is admitted iff all its units fit; `delay` is the time until its last unit leaves."
 //!
-//! The model lists the departures, in 1/L ns, and counts those that are still to come. The units of one request
-//! leave W/L apart, so they are listed as one run: a request may have 2^40 of them.
+//! The model lists the departures, in 1/L ns, and counts those in the future. The units of one request leave W/L apart,
+//! so they are stored as one run: a request may have 2^40 units.
 
 use super::{Event, Model, signed};
 
@@ -13,7 +13,7 @@ pub struct LeakyBucket {
     pub queue: u64,
 }
 
-/// Departures at `first`, `first + W/L`, and so on, `units` of them.
+/// `units` departures at `first`, `first + W/L`, and so on.
 struct DepartureRun {
     first: i128,
     units: u64,
@@ -36,35 +36,35 @@ impl LeakyBucket {
     fn departures(&self, events: impl Iterator<Item = Event>) -> Vec<DepartureRun> {
         let mut runs: Vec<DepartureRun> = Vec::new();
         for event in events.filter(|event| event.cost > 0) {
-            let at_once = self.ticks(event.at);
-            let first = runs.last().map_or(at_once, |run| at_once.max(self.last_of(run) + self.interval()));
+            let arrival = self.ticks(event.at);
+            let first = runs.last().map_or(arrival, |run| arrival.max(self.last_of(run) + self.interval()));
             runs.push(DepartureRun { first, units: event.cost });
         }
         runs
     }
 
-    /// How many leave after `t`.
+    /// The number of units that leave after `t`.
     fn waiting(&self, runs: &[DepartureRun], t: i128) -> i128 {
-        let still = |run: &DepartureRun| {
-            let gone = if run.first > t { 0 } else { (t - run.first) / self.interval() + 1 };
-            (signed(run.units) - gone).max(0)
+        let remaining = |run: &DepartureRun| {
+            let departed = if run.first > t { 0 } else { (t - run.first) / self.interval() + 1 };
+            (signed(run.units) - departed).max(0)
         };
-        runs.iter().map(still).sum()
+        runs.iter().map(remaining).sum()
     }
 }
 
 impl Model for LeakyBucket {
-    fn admits(&self, past: &[Event], asked: Event) -> bool {
+    fn admits(&self, past: &[Event], request: Event) -> bool {
         if self.limit == 0 {
-            return asked.cost == 0;
+            return request.cost == 0;
         }
-        let runs = self.departures(past.iter().copied().chain([asked]));
-        let t = self.ticks(asked.at);
-        if past.iter().all(|event| event.at <= asked.at) {
+        let runs = self.departures(past.iter().copied().chain([request]));
+        let t = self.ticks(request.at);
+        if past.iter().all(|event| event.at <= request.at) {
             return self.waiting(&runs, t) <= signed(self.queue);
         }
-        // Time stepped back, over gaps in which nothing had to leave. They are no places to wait in: with units
-        // W/L apart, at most Q of them waiting means that nobody waits longer than Q intervals.
+        // Time stepped back over gaps in which nothing had to leave. A unit cannot wait in these gaps: units leave W/L
+        // apart and at most Q of them wait, so no unit waits longer than Q intervals.
         runs.last().is_none_or(|run| self.last_of(run) - t <= signed(self.queue) * self.interval())
     }
 

@@ -1,34 +1,33 @@
-//! The plainest possible model of each algorithm, for the real ones to be held to.
+//! The simplest possible model of each algorithm. The real algorithms must match them.
 //!
-//! A model keeps no running state. It has the whole past of a key, every request that was counted, and recounts
-//! it from scratch to answer one question: is this request admitted? All else is derived from that answer, by
-//! asking it again at other times and for other costs: [`judge`] checks an outcome that way and [`foretell`]
-//! works one out.
+//! A model keeps no running state. It has the whole past of a key, all requests that were counted, and recounts it from
+//! scratch to decide one thing: is this request admitted? Everything else follows from the same question at other
+//! times and with other costs: [`verify`] checks an outcome that way and [`predict`] computes one.
 //!
-//! Instants are `u128` here because "the request is admitted after its `retry_after`" may be about an instant
-//! past the end of [`Timestamp`](tidegate_core::Timestamp).
+//! Instants are `u128` here, because "the request is admitted after its `retry_after`" may be about an instant after
+//! the end of [`Timestamp`](tidegate_core::Timestamp).
 
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 pub mod calendar;
 mod concurrency;
 mod fixed_window;
-pub mod predict;
 mod gcra;
-pub mod judge;
 mod leaky_bucket;
 pub mod observed_bucket;
+pub mod predict;
 mod sliding_log;
 mod sliding_window;
 mod sub_windows;
 mod token_bucket;
+pub mod verify;
 
 use std::fmt::Debug;
 use std::rc::Rc;
 
 use tidegate_core::{AlgorithmName, LimitSpec};
 
-/// A request: so many units at this instant, as its caller said.
+/// A request: units at an instant of the caller's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
     pub at: u128,
@@ -37,15 +36,15 @@ pub struct Event {
 
 /// What an algorithm means.
 pub trait Model: Debug {
-    /// Whether `asked` is admitted after `past`, the requests counted so far in the order they came.
-    fn admits(&self, past: &[Event], asked: Event) -> bool;
+    /// Whether `request` is admitted. `past` has the requests counted so far, in the order in which they came.
+    fn admits(&self, past: &[Event], request: Event) -> bool;
 
     /// The same without `min_interval`, which `remaining` ignores.
-    fn has_room(&self, past: &[Event], asked: Event) -> bool {
-        self.admits(past, asked)
+    fn has_room(&self, past: &[Event], request: Event) -> bool {
+        self.admits(past, request)
     }
 
-    /// The largest cost that a key never seen admits.
+    /// The largest cost that fits a key never seen.
     fn capacity(&self) -> u64;
 
     /// Whether denied requests are counted too.
@@ -53,13 +52,13 @@ pub trait Model: Debug {
         false
     }
 
-    /// How long the last of `past`, which asked at `at`, is held. Only a queue holds anything.
+    /// How long the last request of `past`, which came at `at`, is held. Zero except for a queue.
     fn delay(&self, _past: &[Event], _at: u128) -> u128 {
         0
     }
 }
 
-/// A key under a limit: a model and a past.
+/// A key with a limit: a model and a past.
 #[derive(Clone, Debug)]
 pub struct ModelKey {
     model: Rc<dyn Model>,
@@ -67,41 +66,41 @@ pub struct ModelKey {
 }
 
 impl ModelKey {
-    /// A key that `spec` has never seen. The spec is taken to be valid.
+    /// A key that was never seen. The spec must be valid.
     pub fn new(spec: &LimitSpec) -> Self {
         Self { model: model_of(spec), past: Vec::new() }
     }
 
-    /// The same past under another limit.
+    /// The same past with another limit.
     pub fn with_limit(&self, spec: &LimitSpec) -> Self {
         Self { model: model_of(spec), past: self.past.clone() }
     }
 
-    pub fn admits(&self, asked: Event) -> bool {
-        self.model.admits(&self.past, asked)
+    pub fn admits(&self, request: Event) -> bool {
+        self.model.admits(&self.past, request)
     }
 
-    pub fn has_room(&self, asked: Event) -> bool {
-        self.model.has_room(&self.past, asked)
+    pub fn has_room(&self, request: Event) -> bool {
+        self.model.has_room(&self.past, request)
     }
 
     pub fn capacity(&self) -> u64 {
         self.model.capacity()
     }
 
-    /// The key after a request that passed, or did not, by the word of all limits it touched.
+    /// The key after a request that all limits of the plan allowed or denied.
     #[must_use]
-    pub fn after(&self, asked: Event, passed: bool) -> Self {
+    pub fn after(&self, request: Event, passed: bool) -> Self {
         let mut after = self.clone();
-        if asked.cost > 0 && (passed || self.model.counts_denied()) {
-            after.past.push(asked);
+        if request.cost > 0 && (passed || self.model.counts_denied()) {
+            after.past.push(request);
         }
         after
     }
 
-    /// How long `asked`, the request that just passed, is held.
-    pub fn delay(&self, asked: Event) -> u128 {
-        if asked.cost == 0 { 0 } else { self.model.delay(&self.past, asked.at) }
+    /// How long `request`, which just passed, is held.
+    pub fn delay(&self, request: Event) -> u128 {
+        if request.cost == 0 { 0 } else { self.model.delay(&self.past, request.at) }
     }
 }
 
@@ -138,19 +137,19 @@ fn sum_of(events: impl Iterator<Item = Event>) -> u128 {
     events.map(|event| u128::from(event.cost)).sum()
 }
 
-/// `past` with every instant replaced by `stamp` of it, but never before the one in front of it: a caller whose
-/// time is older than the state's own is counted at the state's own.
+/// `past` with every instant replaced by its `stamp`, but never before the previous one: a request whose time is older
+/// than the state counts at the time of the state.
 fn stamped(past: &[Event], stamp: impl Fn(u128) -> u128) -> Vec<Event> {
-    let mut own = 0;
-    let mut moved = past.to_vec();
-    for event in &mut moved {
-        own = stamp(event.at).max(own);
-        event.at = own;
+    let mut newest = 0;
+    let mut stamped = past.to_vec();
+    for event in &mut stamped {
+        newest = stamp(event.at).max(newest);
+        event.at = newest;
     }
-    moved
+    stamped
 }
 
-/// For signed arithmetic: every quantity here is far below 2^127.
+/// Converts for signed arithmetic. Every quantity here is far below 2^127.
 fn signed(number: impl Into<u128>) -> i128 {
     i128::try_from(number.into()).expect("below 2^127")
 }

@@ -1,19 +1,19 @@
-//! A bucket that a limit which looks on is charged to: "emptied and no further".
+//! A bucket that an observed limit charges: "emptied and no further".
 //!
-//! Tokens are a multiple of 1/W, and unlike in the other models they are kept: what does not fit takes only what is
-//! there, which no list of requests says.
+//! The level is a multiple of 1/W token. Unlike the other models this one keeps the level: a cost that does not fit
+//! takes only what is there, which a list of requests does not say.
 
 use tidegate_core::{Nanos, Outcome, OutcomeKind, Wait};
 
 use super::{Event, signed};
 
-/// A token bucket, under which `gcra` and `leaky_bucket` are the same.
+/// A token bucket. For this purpose `gcra` and `leaky_bucket` are the same.
 #[derive(Clone, Debug)]
 pub struct ObservedBucket {
     pub limit: u64,
     pub window: u64,
     pub burst: u64,
-    /// The level, in 1/W tokens, and when it was written; none if it never was.
+    /// The level, in 1/W tokens, and when it was written. `None` if it never was.
     written: Option<(i128, u128)>,
 }
 
@@ -22,31 +22,31 @@ impl ObservedBucket {
         Self { limit, window, burst, written: None }
     }
 
-    pub fn fits(&self, asked: Event) -> bool {
-        asked.cost == 0 && self.limit == 0 || self.level(asked.at) >= self.tokens(asked.cost)
+    pub fn fits(&self, request: Event) -> bool {
+        request.cost == 0 && self.limit == 0 || self.level(request.at) >= self.tokens(request.cost)
     }
 
-    /// What passes and fits is taken; of what passes and does not, what is there.
-    pub fn charge(&mut self, asked: Event) {
-        let level = self.level(asked.at);
-        let left = (level - self.tokens(asked.cost)).max(level.min(0));
-        self.written = Some((left, asked.at));
+    /// Takes the cost if it fits, and otherwise the whole level.
+    pub fn charge(&mut self, request: Event) {
+        let level = self.level(request.at);
+        let left = (level - self.tokens(request.cost)).max(level.min(0));
+        self.written = Some((left, request.at));
     }
 
-    /// What is said of a request from the bucket after it, if it is to be told when to come again.
-    pub fn outcome(&self, asked: Event, verdict: OutcomeKind, retries: bool) -> Outcome {
-        let level = self.level(asked.at);
-        let never = asked.cost > if self.limit == 0 { 0 } else { self.burst };
-        let retry_after = match (retries, never) {
+    /// The outcome from the bucket after the request. `has_retry_after` says whether it includes a retry time.
+    pub fn outcome(&self, request: Event, kind: OutcomeKind, has_retry_after: bool) -> Outcome {
+        let level = self.level(request.at);
+        let never = request.cost > if self.limit == 0 { 0 } else { self.burst };
+        let retry_after = match (has_retry_after, never) {
             (false, _) => Wait::NONE,
             (true, true) => Wait::NEVER,
-            (true, false) => Wait::of(self.until(asked.at, self.tokens(asked.cost))),
+            (true, false) => Wait::of(self.until(request.at, self.tokens(request.cost))),
         };
         Outcome {
-            kind: verdict,
+            kind,
             remaining: u64::try_from(level.max(0) / signed(self.window)).expect("no more than the burst"),
             retry_after,
-            reset_after: self.until(asked.at, self.full()),
+            reset_after: self.until(request.at, self.full()),
             delay: Nanos::ZERO,
         }
     }
@@ -64,8 +64,8 @@ impl ObservedBucket {
         (level + (signed(at) - signed(then)) * signed(self.limit)).min(self.full())
     }
 
-    fn until(&self, at: u128, wanted: i128) -> Nanos {
-        let missing = u128::try_from(wanted - self.level(at)).unwrap_or(0);
+    fn until(&self, at: u128, level: i128) -> Nanos {
+        let missing = u128::try_from(level - self.level(at)).unwrap_or(0);
         Nanos::new(missing.div_ceil(u128::from(self.limit.max(1))))
     }
 }

@@ -10,16 +10,16 @@ pub struct SlidingWindow {
 }
 
 impl Model for SlidingWindow {
-    fn admits(&self, past: &[Event], asked: Event) -> bool {
+    fn admits(&self, past: &[Event], request: Event) -> bool {
         let window = u128::from(self.window);
         let counted = stamped(past, |at| at / window);
         // An instant before the window of the newest request is the start of that window.
-        let t = counted.last().map_or(asked.at, |newest| asked.at.max(newest.at * window));
+        let t = counted.last().map_or(request.at, |newest| request.at.max(newest.at * window));
         let (number, e) = (t / window, t % window);
         let in_window =
-            |wanted: Option<u128>| sum_of(counted.iter().copied().filter(|event| Some(event.at) == wanted));
+            |number: Option<u128>| sum_of(counted.iter().copied().filter(|event| Some(event.at) == number));
         let (prev, cur) = (in_window(number.checked_sub(1)), in_window(Some(number)));
-        prev * (window - e) + (cur + u128::from(asked.cost)) * window <= u128::from(self.limit) * window
+        prev * (window - e) + (cur + u128::from(request.cost)) * window <= u128::from(self.limit) * window
     }
 
     fn capacity(&self) -> u64 {

@@ -13,15 +13,15 @@ pub struct SubWindows {
 }
 
 impl Model for SubWindows {
-    fn admits(&self, past: &[Event], asked: Event) -> bool {
+    fn admits(&self, past: &[Event], request: Event) -> bool {
         let n = u128::from(self.number);
         let sub_window = |at: u128| at * n / u128::from(self.window);
         let counted = stamped(past, sub_window);
         let current =
-            counted.last().map_or(sub_window(asked.at), |newest| newest.at.max(sub_window(asked.at)));
+            counted.last().map_or(sub_window(request.at), |newest| newest.at.max(sub_window(request.at)));
         let before = if self.strict { n } else { n - 1 };
         let used = sum_of(counted.into_iter().filter(|event| event.at + before >= current));
-        used + u128::from(asked.cost) <= u128::from(self.limit)
+        used + u128::from(request.cost) <= u128::from(self.limit)
     }
 
     fn capacity(&self) -> u64 {

@@ -1,7 +1,7 @@
 //! "Tokens refill continuously at L per W up to B, start full; admitted iff tokens >= c; exact rational level."
 //!
-//! The level is a multiple of 1/W token. A caller whose time is older than the bucket's finds it at the level
-//! it has then if what drips in between is taken out again: that is what makes it decide as `gcra` does.
+//! The level is a multiple of 1/W token. A caller whose time is older than the bucket's sees the level minus what flows
+//! in between the two times. This makes it decide as `gcra` does.
 
 use super::{Event, Model, signed};
 
@@ -34,11 +34,11 @@ impl TokenBucket {
 }
 
 impl Model for TokenBucket {
-    fn admits(&self, past: &[Event], asked: Event) -> bool {
+    fn admits(&self, past: &[Event], request: Event) -> bool {
         if self.limit == 0 {
-            return asked.cost == 0;
+            return request.cost == 0;
         }
-        self.level_at(past, asked.at) >= self.tokens(asked.cost)
+        self.level_at(past, request.at) >= self.tokens(request.cost)
     }
 
     fn capacity(&self) -> u64 {

@@ -1,4 +1,4 @@
-//! The windows of calendars: those of the model, one after the other, without a gap.
+//! Calendar windows: they match the model and leave no gaps.
 
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -6,12 +6,12 @@ use tidegate_core::Timestamp;
 use tidegate_core::algorithm::{CalendarSpec, CalendarWindow, Weekday};
 
 use crate::models::calendar::{Calendar, Window};
-use crate::properties::proptest_config;
 use crate::properties::limits::{CALENDAR_ZONES, calendar};
+use crate::properties::proptest_config;
 
 const DAY_NS: u64 = 86_400_000_000_000;
 
-/// Zones that do odd things to their clocks, beside those that the model knows.
+/// Zones with unusual clock changes, in addition to those that the model knows.
 const ODD_ZONES: [&str; 12] = [
     "Africa/Casablanca",
     "Africa/Monrovia",
@@ -70,7 +70,7 @@ proptest! {
         prop_assert_eq!(Window { start: start.as_nanos().into(), end: end_ns }, model);
     }
 
-    /// Whatever the zone and the instant: it is in its window, and the next window begins where this one ends.
+    /// For every zone and instant: the window contains the instant, and the next window begins where this one ends.
     #[test]
     fn windows_are_contiguous((spec, per_ns, at_ns) in calendar_and_instant(
         (calendar(), select([&CALENDAR_ZONES[..], &ODD_ZONES[..]].concat()))
@@ -78,7 +78,7 @@ proptest! {
     )) {
         let CalendarWindow { start, end_ns } = window(&spec, per_ns, at_ns);
         prop_assert!(start.as_nanos() <= at_ns && u128::from(at_ns) < end_ns);
-        // The longest there is: a month, and a day that comes again because a zone moved across the date line.
+        // The longest window: a month plus a day that occurs twice because a zone moved across the date line.
         prop_assert!(end_ns - u128::from(start.as_nanos()) <= 32 * u128::from(DAY_NS));
         if let Ok(end_ns) = u64::try_from(end_ns) {
             let next = window(&spec, per_ns, end_ns);
@@ -92,8 +92,8 @@ proptest! {
     }
 }
 
-/// Every midnight and every clock change of every zone until 2040, the last instant before and some minutes later,
-/// when a clock that was set back over midnight shows the date before.
+/// Every midnight and every clock change of every zone until 2040: the last instant before it, and some minutes later,
+/// when a clock that was set back over midnight shows the previous date.
 #[test]
 fn days_are_those_of_the_model_one_by_one() {
     const UNTIL_NS: u128 = 70 * 365 * 86_400 * 1_000_000_000;
@@ -114,7 +114,7 @@ fn days_are_those_of_the_model_one_by_one() {
     }
 }
 
-/// What a week begins with, and a month.
+/// The first day of a week, and of a month.
 #[test]
 fn the_defaults_are_monday_and_the_first() {
     for (per_ns, spec) in [

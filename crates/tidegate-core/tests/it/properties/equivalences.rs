@@ -1,23 +1,23 @@
-//! Where the design says that two ways to decide are one.
+//! Pairs of ways to decide that must agree.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-use tidegate_core::{AlgorithmName, LimitSpec, Nanos, Outcome, Role, ChargeDecision, UNITS_MAX, OutcomeKind};
+use tidegate_core::{AlgorithmName, ChargeDecision, LimitSpec, Nanos, Outcome, OutcomeKind, Role, UNITS_MAX};
 
 use crate::properties::requests::{Requests, requests};
-use crate::properties::{proptest_config, limits};
+use crate::properties::{limits, proptest_config};
 use crate::subject::Subject;
 
-/// Asks both the same and compares the answers, delays aside: only a queue has any.
-fn decide_alike(one: &LimitSpec, other: &LimitSpec, requests: Requests) -> Result<(), TestCaseError> {
+/// Makes the same requests of both limits and compares the outcomes, without delays: only a queue has delays.
+fn assert_same_outcomes(one: &LimitSpec, other: &LimitSpec, requests: Requests) -> Result<(), TestCaseError> {
     let (mut first, mut second) = (Subject::from_spec(one), Subject::from_spec(other));
-    let mut caller = requests.driver(one);
-    while let Some(ask) = caller.next_cost() {
-        let outcome = first.decide(ask);
+    let mut driver = requests.driver(one);
+    while let Some(request) = driver.next_request() {
+        let outcome = first.decide(request);
         let undelayed = Outcome { delay: Nanos::ZERO, ..outcome };
-        prop_assert_eq!(undelayed, second.decide(ask), "{:?}", ask);
-        caller.observe(outcome);
+        prop_assert_eq!(undelayed, second.decide(request), "{:?}", request);
+        driver.observe(outcome);
     }
     Ok(())
 }
@@ -28,11 +28,11 @@ proptest! {
     #[test]
     fn a_token_bucket_is_gcra(gcra in limits::of(AlgorithmName::Gcra), requests in requests()) {
         let bucket = LimitSpec { algorithm: Some(AlgorithmName::TokenBucket), ..gcra.clone() };
-        decide_alike(&gcra, &bucket, requests)?;
+        assert_same_outcomes(&gcra, &bucket, requests)?;
     }
 
     #[test]
-    fn a_queue_is_gcra_with_one_more_to_burst(
+    fn a_queue_is_gcra_with_a_burst_of_one_more(
         leaky in limits::of(AlgorithmName::LeakyBucket),
         requests in requests(),
     ) {
@@ -44,61 +44,61 @@ proptest! {
             burst: Some(queue.max(1) + 1),
             ..leaky.clone()
         };
-        decide_alike(&leaky, &gcra, requests)?;
+        assert_same_outcomes(&leaky, &gcra, requests)?;
     }
 
-    /// A store takes the steps one by one, over all limits of a plan; for one limit they are `decide`. A preview
-    /// says the same beforehand.
+    /// A store takes the steps one by one, for all limits of a plan. For one limit they equal `decide`. A preview
+    /// returns the same in advance.
     #[test]
-    fn the_steps_of_a_decision_are_the_decision(spec in limits::any_algorithm(), requests in requests()) {
+    fn a_decision_in_steps_equals_decide(spec in limits::any_algorithm(), requests in requests()) {
         let mut whole = Subject::from_spec(&spec);
         let mut stepwise = whole.clone();
-        let mut caller = requests.driver(&spec);
-        while let Some(ask) = caller.next_cost() {
-            let outcome = whole.decide(ask);
-            let ruling = ChargeDecision::of_one(stepwise.outcome_kind(ask));
-            prop_assert_eq!(stepwise.preview(ask, ruling), outcome, "preview of {:?}", ask);
-            stepwise.charge_if_due(ask, ruling);
-            prop_assert_eq!(stepwise.outcome(ask, ruling), outcome, "report on {:?}", ask);
-            caller.observe(outcome);
+        let mut driver = requests.driver(&spec);
+        while let Some(request) = driver.next_request() {
+            let outcome = whole.decide(request);
+            let charge_decision = ChargeDecision::of_one(stepwise.outcome_kind(request));
+            prop_assert_eq!(stepwise.preview(request, charge_decision), outcome, "preview of {:?}", request);
+            stepwise.charge_if_due(request, charge_decision);
+            prop_assert_eq!(stepwise.outcome(request, charge_decision), outcome, "outcome of {:?}", request);
+            driver.observe(outcome);
         }
     }
 
-    /// In a plan another limit may deny what this one admits, and shadowed limits are charged what they deny.
+    /// In a plan, another limit may deny what this one admits, and observed limits are charged what they deny.
     #[test]
-    fn a_preview_is_the_report_to_come(
+    fn a_preview_equals_the_later_outcome(
         spec in limits::any_algorithm(),
         requests in requests(),
         decisions in vec((select(vec![OutcomeKind::Allowed, OutcomeKind::Denied]), select(vec![Role::Enforced, Role::Observed])), 48),
     ) {
         let mut subject = Subject::from_spec(&spec);
-        let mut caller = requests.driver(&spec);
+        let mut driver = requests.driver(&spec);
         for (decision, role) in decisions {
-            let Some(ask) = caller.next_cost() else { break };
-            let ruling = ChargeDecision { outcome: subject.outcome_kind(ask), decision, role };
-            let preview = subject.preview(ask, ruling);
-            subject.charge_if_due(ask, ruling);
-            let report = subject.outcome(ask, ruling);
-            prop_assert_eq!(preview, report, "{:?}", ask);
-            caller.observe(report);
+            let Some(request) = driver.next_request() else { break };
+            let charge_decision = ChargeDecision { outcome: subject.outcome_kind(request), decision, role };
+            let preview = subject.preview(request, charge_decision);
+            subject.charge_if_due(request, charge_decision);
+            let outcome = subject.outcome(request, charge_decision);
+            prop_assert_eq!(preview, outcome, "{:?}", request);
+            driver.observe(outcome);
         }
     }
 
-    /// Cost 0, and whatever is denied and not counted, leaves no trace.
+    /// Cost 0, and a denied request that is not counted, change nothing.
     #[test]
-    fn what_is_not_counted_changes_nothing(spec in limits::any_algorithm(), requests in requests()) {
+    fn a_request_that_is_not_counted_changes_nothing(spec in limits::any_algorithm(), requests in requests()) {
         let mut subject = Subject::from_spec(&spec);
-        let mut caller = requests.driver(&spec);
-        while let Some(ask) = caller.next_cost() {
+        let mut driver = requests.driver(&spec);
+        while let Some(request) = driver.next_request() {
             let before = subject.clone();
-            let outcome = subject.decide(ask);
+            let outcome = subject.decide(request);
             let denied = outcome.kind == OutcomeKind::Denied;
-            if ask.cost == 0 || (denied && spec.count_denied != Some(true)) {
-                prop_assert_eq!(subject.packed(), before.packed(), "{:?}", ask);
-                prop_assert_eq!(subject.usage_log(), before.usage_log(), "{:?}", ask);
-                prop_assert_eq!(subject.leases(), before.leases(), "{:?}", ask);
+            if request.cost == 0 || (denied && spec.count_denied != Some(true)) {
+                prop_assert_eq!(subject.packed(), before.packed(), "{:?}", request);
+                prop_assert_eq!(subject.usage_log(), before.usage_log(), "{:?}", request);
+                prop_assert_eq!(subject.leases(), before.leases(), "{:?}", request);
             }
-            caller.observe(outcome);
+            driver.observe(outcome);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Limits to test with: the ends of every range, the examples everybody tries, and anything else.
+//! Limits to test with: the ends of every range, common examples, and random ones.
 
 use proptest::option;
 use proptest::prelude::*;
@@ -11,7 +11,7 @@ const SECOND: u64 = 1_000 * MS;
 const DAY: u64 = 86_400 * SECOND;
 const YEAR: u64 = 365 * DAY;
 
-/// The zones whose clocks the model knows: `models/zones.txt` says why these.
+/// The zones that the model knows. `models/zones.txt` says why these.
 pub const CALENDAR_ZONES: [&str; 11] = [
     "UTC",
     "Europe/Paris",
@@ -28,8 +28,8 @@ pub const CALENDAR_ZONES: [&str; 11] = [
 
 /// L per W.
 fn rate() -> impl Strategy<Value = LimitSpec> {
-    let telling = select(vec![
-        // Intervals that are no whole number of nanoseconds.
+    let edge_cases = select(vec![
+        // Intervals that are not a whole number of nanoseconds.
         (3, SECOND),
         (7, SECOND),
         (1_000_003, SECOND),
@@ -45,7 +45,7 @@ fn rate() -> impl Strategy<Value = LimitSpec> {
         // Windows that divide 2^64, so that one ends exactly with representable time.
         (3, 1 << 20),
         (5, 1 << 32),
-        // Nothing at all, and one at a time.
+        // Zero, and one at a time.
         (0, SECOND),
         (1, WINDOW_NS_MIN),
         (1, SECOND),
@@ -53,7 +53,8 @@ fn rate() -> impl Strategy<Value = LimitSpec> {
     ]);
     let small = (1..20_u64, select(vec![WINDOW_NS_MIN, MS + 1, 10 * MS, SECOND, 60 * SECOND]));
     let any = (0..=UNITS_MAX, WINDOW_NS_MIN..=WINDOW_NS_MAX);
-    prop_oneof![3 => telling, 4 => small, 1 => any].prop_map(|(limit, per_ns)| LimitSpec::new(limit, per_ns))
+    prop_oneof![3 => edge_cases, 4 => small, 1 => any]
+        .prop_map(|(limit, per_ns)| LimitSpec::new(limit, per_ns))
 }
 
 /// A burst or a queue.
@@ -79,7 +80,7 @@ pub fn of(algorithm: AlgorithmName) -> BoxedStrategy<LimitSpec> {
                 .boxed()
         }
         AlgorithmName::SlidingLog => {
-            // Of 16: from one nanosecond through a part of the window to the whole window.
+            // In 1/16: from one nanosecond, through a part of the window, to the whole window.
             (rate, option::of(any::<bool>()), option::of(0..=16_u64))
                 .prop_map(|(rate, count_denied, sixteenths)| {
                     let min_interval_ns = sixteenths.map(|part| (rate.per_ns / 16 * part).max(1));
@@ -100,13 +101,13 @@ pub fn of(algorithm: AlgorithmName) -> BoxedStrategy<LimitSpec> {
     }
 }
 
-/// Limits that take back what was charged: leases are given back by their holders.
+/// Limits that support refunds. Leases do not: their holders release them.
 #[allow(dead_code, reason = "not every test binary refunds")]
 pub fn refundable() -> impl Strategy<Value = LimitSpec> {
     any_algorithm().prop_filter("leases", |spec| spec.algorithm != Some(AlgorithmName::Concurrency))
 }
 
-/// The days, weeks or months of a zone, and what is one of them.
+/// A calendar of a zone, and the nominal length of its windows.
 pub fn calendar() -> impl Strategy<Value = (CalendarSpec, u64)> {
     let day = (select(CALENDAR_ZONES.to_vec()), Just(None), Just(None), Just(DAY));
     let week = (

@@ -1,17 +1,17 @@
-//! What has to hold for every limit and every sequence of requests.
+//! Properties that hold for every limit and every sequence of requests.
 //!
-//! | file | what it holds the algorithms to |
+//! | file | property |
 //! |---|---|
-//! | `against_models` | the plainest model of each, in every field of every outcome |
-//! | `equivalences` | each other, where the design says that two decide alike |
-//! | `worst_cases` | the most that each may let through, and the most it may keep |
+//! | `against_models` | each algorithm matches its model, in every field of every outcome |
+//! | `equivalences` | ways to decide that must agree do |
+//! | `worst_cases` | the most that each algorithm admits, and the most that it stores |
 //! | `calendars` | the days, weeks and months of time zones |
 //! | `refunds` | a refund undoes a charge |
 //! | `changed_limits` | counts survive a change of L or burst |
-//! | `idle_states` | what a store may forget |
-//! | `observed` | limits that look on: over their limit and never in debt |
-//! | `lines` | who stands in line leaves no sooner than was said |
-//! | `shares` | what processes have each of a limit adds up to it |
+//! | `idle_states` | which states a store may drop |
+//! | `observed` | observed limits: over their limit and never in debt |
+//! | `release_rates` | a waiting request is released no earlier than forecast |
+//! | `shares` | the shares of all nodes add up to the limit |
 //! | `no_panics` | any call, with any number, on any state |
 //!
 //! `PROPTEST_CASES=100000 cargo test -p tidegate-core --test it properties` tries more cases.
@@ -24,10 +24,10 @@ mod changed_limits;
 mod equivalences;
 mod idle_states;
 pub mod limits;
-mod release_rates;
 mod no_panics;
 mod observed;
 mod refunds;
+mod release_rates;
 mod requests;
 mod shares;
 mod worst_cases;

@@ -1,25 +1,25 @@
-//! Any call, with any number, in any order, under limits that change: nothing panics, wraps or goes negative.
+//! Any call, with any number, in any order, under changing limits: nothing panics, wraps around or becomes negative.
 //! Overflow checks are on in this profile.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-use tidegate_core::{AlgorithmName, TimedCost, LimitSpec, Role, ChargeDecision, Timestamp, OutcomeKind};
+use tidegate_core::{AlgorithmName, ChargeDecision, LimitSpec, OutcomeKind, Role, TimedCost, Timestamp};
 
 use crate::properties::requests::requests;
-use crate::properties::{proptest_config, limits};
+use crate::properties::{limits, proptest_config};
 use crate::subject::Subject;
 
 #[derive(Clone, Copy, Debug)]
 enum Call {
     Decide,
-    /// Whether it fits or not, as one that counts denied attempts does.
+    /// Whether it fits or not, as a limit that counts denied attempts does.
     Charge,
     Refund,
-    /// Whether it fits or not, as a limit that looks on does.
-    ChargeOver,
-    /// By the word of the other limits in a plan.
-    Settle(ChargeDecision),
+    /// Whether it fits or not, as an observed limit does.
+    ChargeOverLimit,
+    /// By the decision of the other limits in a plan.
+    ChargeIfDue(ChargeDecision),
     ChangeLimit,
 }
 
@@ -28,14 +28,14 @@ fn call() -> impl Strategy<Value = Call> {
         Call::Decide,
         Call::Charge,
         Call::Refund,
-        Call::ChargeOver,
-        Call::Settle(ChargeDecision::of_one(OutcomeKind::Allowed)),
-        Call::Settle(ChargeDecision::of_one(OutcomeKind::Denied)),
+        Call::ChargeOverLimit,
+        Call::ChargeIfDue(ChargeDecision::of_one(OutcomeKind::Allowed)),
+        Call::ChargeIfDue(ChargeDecision::of_one(OutcomeKind::Denied)),
         Call::ChangeLimit,
     ])
 }
 
-/// Two limits that can follow each other on the same state: L and options differ, W and n do not.
+/// Two limits that can use the same state: L and options differ, W and n do not.
 pub fn change_of_limit(algorithm: AlgorithmName) -> impl Strategy<Value = (LimitSpec, LimitSpec)> {
     (limits::of(algorithm), limits::of(algorithm)).prop_map(|(before, after)| {
         let after = LimitSpec {
@@ -60,52 +60,52 @@ proptest! {
         calls in vec(call(), 48),
     ) {
         let mut subject = Subject::from_spec(&spec);
-        let mut caller = requests.driver(&spec);
-        let mut now_changed = false;
+        let mut driver = requests.driver(&spec);
+        let mut is_changed = false;
         for call in calls {
-            let Some(ask) = caller.next_cost() else { break };
-            // The contract of both is a cost of at least one.
-            let paid = TimedCost { cost: ask.cost.max(1), ..ask };
+            let Some(request) = driver.next_request() else { break };
+            // Both require a cost of at least one.
+            let with_cost = TimedCost { cost: request.cost.max(1), ..request };
             match call {
-                Call::Decide => caller.observe(subject.decide(ask)),
-                Call::Charge => subject.charge(paid),
-                Call::ChargeOver => subject.charge_over_limit(paid),
-                Call::Refund => subject.refund(paid),
-                Call::Settle(ruling) => subject.charge_if_due(ask, ruling),
+                Call::Decide => driver.observe(subject.decide(request)),
+                Call::Charge => subject.charge(with_cost),
+                Call::ChargeOverLimit => subject.charge_over_limit(with_cost),
+                Call::Refund => subject.refund(with_cost),
+                Call::ChargeIfDue(charge_decision) => subject.charge_if_due(request, charge_decision),
                 Call::ChangeLimit => {
-                    now_changed = !now_changed;
-                    subject.change_limit(if now_changed { &changed } else { &spec });
+                    is_changed = !is_changed;
+                    subject.change_limit(if is_changed { &changed } else { &spec });
                 }
             }
-            call_every_method(&subject, ask);
+            call_every_method(&subject, request);
         }
     }
 
-    /// A file that is read, or two keys with one hash, can make any words a state.
+    /// A snapshot, or two keys with one hash, can put any words in a state.
     #[test]
     fn nothing_panics_on_words_that_are_no_state(
         spec in select(AlgorithmName::ALL.to_vec()).prop_flat_map(limits::of),
         words in (word(), word()),
-        asks in vec((word(), cost()), 8),
+        requests in vec((word(), cost()), 8),
     ) {
         let limit = spec.build().unwrap();
-        for (now_ns, cost) in asks {
-            let ask = TimedCost { now: Timestamp::from_nanos(now_ns), cost };
+        for (now_ns, cost) in requests {
+            let request = TimedCost { now: Timestamp::from_nanos(now_ns), cost };
             let mut subject = Subject::with_words(limit.clone(), [words.0, words.1]);
-            call_every_method(&subject, ask);
-            let _ = subject.decide(ask);
-            call_every_method(&subject, ask);
-            subject.charge(TimedCost { cost: cost.max(1), ..ask });
-            call_every_method(&subject, ask);
-            subject.charge_over_limit(TimedCost { cost: cost.max(1), ..ask });
-            call_every_method(&subject, ask);
-            subject.refund(TimedCost { cost: cost.max(1), ..ask });
-            call_every_method(&subject, ask);
+            call_every_method(&subject, request);
+            let _ = subject.decide(request);
+            call_every_method(&subject, request);
+            subject.charge(TimedCost { cost: cost.max(1), ..request });
+            call_every_method(&subject, request);
+            subject.charge_over_limit(TimedCost { cost: cost.max(1), ..request });
+            call_every_method(&subject, request);
+            subject.refund(TimedCost { cost: cost.max(1), ..request });
+            call_every_method(&subject, request);
         }
     }
 }
 
-/// Any word; small, large and single bits as often as all others.
+/// Any word. Small numbers, large numbers and single bits are as frequent as all others together.
 fn word() -> impl Strategy<Value = u64> {
     prop_oneof![any::<u64>(), 0_u64..4, (u64::MAX - 4)..=u64::MAX, (0_u32..64).prop_map(|bit| 1 << bit)]
 }
@@ -114,17 +114,23 @@ fn cost() -> impl Strategy<Value = u64> {
     prop_oneof![0_u64..4, any::<u64>()]
 }
 
-fn call_every_method(subject: &Subject, ask: TimedCost) {
+fn call_every_method(subject: &Subject, request: TimedCost) {
     let end = Timestamp::from_nanos(u64::MAX);
-    for asked in [ask, TimedCost { cost: u64::MAX, ..ask }, TimedCost { now: end, ..ask }, TimedCost { cost: 0, ..ask }] {
-        let verdict = subject.outcome_kind(asked);
-        for fate in [OutcomeKind::Allowed, OutcomeKind::Denied] {
+    for request in [
+        request,
+        TimedCost { cost: u64::MAX, ..request },
+        TimedCost { now: end, ..request },
+        TimedCost { cost: 0, ..request },
+    ] {
+        let outcome = subject.outcome_kind(request);
+        for decision in [OutcomeKind::Allowed, OutcomeKind::Denied] {
             for role in [Role::Enforced, Role::Observed] {
-                let _ = subject.outcome(asked, ChargeDecision { outcome: verdict, decision: fate, role });
-                let _ = subject.preview(asked, ChargeDecision { outcome: verdict, decision: fate, role });
+                let charge_decision = ChargeDecision { outcome, decision, role };
+                let _ = subject.outcome(request, charge_decision);
+                let _ = subject.preview(request, charge_decision);
             }
         }
-        subject.delay(asked);
-        subject.packed().is_idle_at(asked.now);
+        subject.delay(request);
+        subject.packed().is_idle_at(request.now);
     }
 }

@@ -1,118 +1,138 @@
-//! Limits that look on: what they are charged when they are over, and what they say of it.
+//! Observed limits: what they are charged when they are over, and their outcomes.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-use tidegate_core::{AlgorithmName, TimedCost, LimitSpec, Outcome, Role, ChargeDecision, OutcomeKind};
+use tidegate_core::{AlgorithmName, ChargeDecision, LimitSpec, Outcome, OutcomeKind, Role, TimedCost};
 
 use crate::models::observed_bucket::ObservedBucket;
-use crate::models::{Event, ModelKey, predict};
+use crate::models::{ModelKey, predict};
 use crate::properties::against_models::event;
 use crate::properties::requests::{Requests, requests};
-use crate::properties::{proptest_config, limits};
+use crate::properties::{limits, proptest_config};
 use crate::subject::Subject;
 
-/// Enough for the counts of a sliding window to stay below where they stop.
+/// Low enough that the counts of a sliding window do not saturate.
 const COUNTED_MAX: u64 = 1 << 30;
 const BUCKETS: [AlgorithmName; 3] =
     [AlgorithmName::Gcra, AlgorithmName::TokenBucket, AlgorithmName::LeakyBucket];
 
-/// What part a limit has in a request, and what the others say of it.
+/// The role of a limit in a request, and the decision of the other limits.
 #[derive(Clone, Copy, Debug)]
 struct ChargePart {
     role: Role,
-    others: OutcomeKind,
+    other_limits: OutcomeKind,
 }
 
 fn parts() -> impl Strategy<Value = Vec<ChargePart>> {
     let one = (select(vec![Role::Observed, Role::Observed, Role::Enforced]), 0..8_u8);
-    let part = one.prop_map(|(role, others)| ChargePart {
+    let part = one.prop_map(|(role, number)| ChargePart {
         role,
-        others: if others == 0 { OutcomeKind::Denied } else { OutcomeKind::Allowed },
+        other_limits: if number == 0 { OutcomeKind::Denied } else { OutcomeKind::Allowed },
     });
     vec(part, 48)
 }
 
 impl ChargePart {
-    fn charge_decision(self, verdict: OutcomeKind) -> ChargeDecision {
-        let fate = match self.role {
-            Role::Enforced => verdict.max(self.others),
-            Role::Observed => self.others,
+    fn charge_decision(self, outcome: OutcomeKind) -> ChargeDecision {
+        let decision = match self.role {
+            Role::Enforced => outcome.max(self.other_limits),
+            Role::Observed => self.other_limits,
         };
-        ChargeDecision { outcome: verdict, decision: fate, role: self.role }
+        ChargeDecision { outcome, decision, role: self.role }
     }
 }
 
-/// Whether the answer says when to come again.
-fn retries(ruling: ChargeDecision) -> bool {
-    let said = if ruling.role == Role::Observed { ruling.outcome } else { ruling.decision };
-    said == OutcomeKind::Denied
+/// Whether the outcome includes a retry time.
+fn has_retry_after(charge_decision: ChargeDecision) -> bool {
+    let kind = if charge_decision.role == Role::Observed {
+        charge_decision.outcome
+    } else {
+        charge_decision.decision
+    };
+    kind == OutcomeKind::Denied
 }
 
-/// The steps that a store takes: the preview, which has to be the outcome, and the outcome.
-fn stepped(subject: &mut Subject, ask: TimedCost, part: ChargePart) -> Result<(ChargeDecision, Outcome), TestCaseError> {
-    let ruling = part.charge_decision(subject.outcome_kind(ask));
-    let preview = subject.preview(ask, ruling);
-    subject.charge_if_due(ask, ruling);
-    let outcome = subject.outcome(ask, ruling);
-    prop_assert_eq!(preview, outcome, "preview of {:?} by {:?}", ask, ruling);
-    Ok((ruling, outcome))
+/// The steps of a store: the preview, which must equal the outcome, and the outcome.
+fn decide_in_steps(
+    subject: &mut Subject,
+    request: TimedCost,
+    part: ChargePart,
+) -> Result<(ChargeDecision, Outcome), TestCaseError> {
+    let charge_decision = part.charge_decision(subject.outcome_kind(request));
+    let preview = subject.preview(request, charge_decision);
+    subject.charge_if_due(request, charge_decision);
+    let outcome = subject.outcome(request, charge_decision);
+    prop_assert_eq!(preview, outcome, "preview of {:?} by {:?}", request, charge_decision);
+    Ok((charge_decision, outcome))
 }
 
 fn outcome_kind_of(fits: bool) -> OutcomeKind {
     if fits { OutcomeKind::Allowed } else { OutcomeKind::Denied }
 }
 
-/// Buckets against a level that has a floor.
-fn empties(spec: &LimitSpec, requests: Requests, parts: Vec<ChargePart>) -> Result<(), TestCaseError> {
+/// Compares buckets with a level that never goes below zero.
+fn assert_empties(spec: &LimitSpec, requests: Requests, parts: Vec<ChargePart>) -> Result<(), TestCaseError> {
     let burst = match spec.algorithm {
         Some(AlgorithmName::LeakyBucket) => spec.queue.unwrap_or(spec.limit) + 1,
         _ => spec.burst.unwrap_or(spec.limit),
     };
-    let (mut subject, mut bucket) = (Subject::from_spec(spec), ObservedBucket::new(spec.limit, spec.per_ns, burst));
-    let mut caller = requests.driver(spec);
+    let (mut subject, mut bucket) =
+        (Subject::from_spec(spec), ObservedBucket::new(spec.limit, spec.per_ns, burst));
+    let mut driver = requests.driver(spec);
     for part in parts {
-        let Some(ask) = caller.next_cost() else { break };
-        let asked = event(ask);
-        let verdict = outcome_kind_of(bucket.fits(asked));
-        let (ruling, outcome) = stepped(&mut subject, ask, part)?;
-        prop_assert_eq!(ruling.outcome, verdict, "{:?}", ask);
-        if ruling.decision == OutcomeKind::Allowed && ask.cost > 0 {
-            bucket.charge(asked);
+        let Some(request) = driver.next_request() else { break };
+        let event = event(request);
+        let kind = outcome_kind_of(bucket.fits(event));
+        let (charge_decision, outcome) = decide_in_steps(&mut subject, request, part)?;
+        prop_assert_eq!(charge_decision.outcome, kind, "{:?}", request);
+        if charge_decision.decision == OutcomeKind::Allowed && request.cost > 0 {
+            bucket.charge(event);
         }
-        let expected = bucket.outcome(asked, verdict, retries(ruling));
-        // How long an admitted request is held is for other tests; one that is only looked at never is.
+        let expected = bucket.outcome(event, kind, has_retry_after(charge_decision));
+        // Other tests check how long an admitted request is held. An observed limit never holds one.
         let delay = if part.role == Role::Enforced { outcome.delay } else { expected.delay };
-        prop_assert_eq!(outcome, Outcome { delay, ..expected }, "{:?} by {:?}", ask, ruling);
-        caller.observe(outcome);
+        prop_assert_eq!(outcome, Outcome { delay, ..expected }, "{:?} by {:?}", request, charge_decision);
+        driver.observe(outcome);
     }
     Ok(())
 }
 
-/// Windows, logs and leases against their models, which count whatever passes.
-fn counts(spec: &LimitSpec, requests: Requests, parts: Vec<ChargePart>) -> Result<(), TestCaseError> {
+/// Compares windows, logs and leases with their models, which count everything that passes.
+fn assert_counts(spec: &LimitSpec, requests: Requests, parts: Vec<ChargePart>) -> Result<(), TestCaseError> {
     let (mut subject, mut key) = (Subject::from_spec(spec), ModelKey::new(spec));
-    let mut caller = requests.driver(spec);
+    let mut driver = requests.driver(spec);
     for part in parts {
-        let Some(ask) = caller.next_cost() else { break };
-        let ask = match spec.algorithm {
-            Some(AlgorithmName::SlidingWindow) => TimedCost { cost: ask.cost.min(COUNTED_MAX), ..ask },
-            _ => ask,
+        let Some(request) = driver.next_request() else { break };
+        let request = match spec.algorithm {
+            Some(AlgorithmName::SlidingWindow) => {
+                TimedCost { cost: request.cost.min(COUNTED_MAX), ..request }
+            }
+            _ => request,
         };
-        let asked: Event = event(ask);
-        let (ruling, outcome) = stepped(&mut subject, ask, part)?;
-        let after = key.after(asked, ruling.decision == OutcomeKind::Allowed);
-        let told = predict::outcome(&key, &after, asked, true);
-        let retry_after =
-            if retries(ruling) { predict::retry_after(&after, asked) } else { told.retry_after };
-        prop_assert_eq!(outcome, Outcome { retry_after, ..told }, "{:?} by {:?}", ask, ruling);
+        let event = event(request);
+        let (charge_decision, outcome) = decide_in_steps(&mut subject, request, part)?;
+        let after = key.after(event, charge_decision.decision == OutcomeKind::Allowed);
+        let expected = predict::outcome(&key, &after, event, true);
+        let retry_after = if has_retry_after(charge_decision) {
+            predict::retry_after(&after, event)
+        } else {
+            expected.retry_after
+        };
+        prop_assert_eq!(
+            outcome,
+            Outcome { retry_after, ..expected },
+            "{:?} by {:?}",
+            request,
+            charge_decision
+        );
         key = after;
-        caller.observe(outcome);
+        driver.observe(outcome);
     }
     Ok(())
 }
 
-/// Limits whose model can be searched: small enough a window that every wait is found.
+/// Limits whose model can be searched: the window is small enough to find every wait.
 fn counting() -> impl Strategy<Value = LimitSpec> {
     let counts = |spec: &LimitSpec| match spec.algorithm {
         Some(AlgorithmName::SlidingWindow) => spec.limit < COUNTED_MAX,
@@ -130,7 +150,7 @@ proptest! {
         requests in requests(),
         parts in parts(),
     ) {
-        empties(&spec, requests, parts)?;
+        assert_empties(&spec, requests, parts)?;
     }
 
     #[test]
@@ -139,6 +159,6 @@ proptest! {
         requests in requests(),
         parts in parts(),
     ) {
-        counts(&spec, requests, parts)?;
+        assert_counts(&spec, requests, parts)?;
     }
 }

@@ -1,17 +1,16 @@
-//! Sequences of requests that look for trouble.
+//! Sequences of requests that hit edges.
 //!
-//! Uniformly random times and costs hardly ever meet an edge, so a request is drawn as a step relative to the
-//! limit and to the answer before it ("exactly the retry_after I was told, less one") and becomes numbers only
-//! when it is run.
+//! Uniformly random times and costs hardly ever hit an edge. So a request is generated as a step relative to the limit
+//! and to the last outcome ("exactly the last retry_after, minus one"), and becomes numbers only when it is run.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tidegate_core::algorithm::Align;
-use tidegate_core::{TimedCost, LimitSpec, Outcome, Timestamp};
+use tidegate_core::{LimitSpec, Outcome, TimedCost, Timestamp};
 
 use crate::models::calendar::Calendar;
 
-/// Clock changes of a zone that are looked at.
+/// The most clock changes of a zone that are used.
 const CHANGES_MAX: usize = 150;
 
 /// When the next request comes.
@@ -19,28 +18,27 @@ const CHANGES_MAX: usize = 150;
 pub enum TimeStep {
     /// At the same instant.
     Stay,
-    /// A few nanoseconds on or back.
+    /// A few nanoseconds forward or back.
     Shift(i8),
-    /// Some intervals W/L on, give or take one nanosecond.
+    /// Some intervals W/L forward, plus or minus one nanosecond.
     Intervals(u8, i8),
-    /// Some sub-windows W/n on.
+    /// Some sub-windows W/n forward.
     SubWindows(u8, i8),
-    /// Some windows on.
+    /// Some windows forward.
     Windows(u8, i8),
     /// To the next multiple of W, or to the end of the calendar's window.
     Edge(i8),
-    /// To about where the clocks of the calendar's zone change for the so many-th time, in days. Nowhere, if there is
-    /// no calendar.
+    /// To a clock change of the calendar's zone, by number, plus or minus some days. No move without a calendar.
     ClockChange(u16, i8),
-    /// To the edge of the next sub-window.
+    /// To the start of the next sub-window.
     SubEdge(i8),
-    /// When the last answer said to retry.
+    /// When the last outcome says to retry.
     Retry(i8),
-    /// When the last answer said that all is as new.
+    /// When the last outcome says that the key is as if never seen.
     Reset(i8),
-    /// Part of a window on, in 1/65536.
+    /// A part of a window forward, in 1/65536.
     Part(u16),
-    /// Part of two windows back.
+    /// A part of two windows back.
     Back(u16),
     /// To this distance from the end of representable time.
     NearEnd(u32),
@@ -52,22 +50,22 @@ pub enum TimeStep {
 #[derive(Clone, Copy, Debug)]
 pub enum CostStep {
     Units(u64),
-    /// What the last answer said remains, give or take.
+    /// What remains by the last outcome, plus or minus some.
     Remaining(i8),
-    /// L, or the burst or queue if that is what limits a single request, give or take.
+    /// L, or the burst or queue if that bounds a single request, plus or minus some.
     Full(i8),
-    /// Part of it, in 1/256.
+    /// A part of it, in 1/256.
     Share(u8),
 }
 
-/// A sequence, still relative to a limit.
+/// A sequence, relative to a limit.
 #[derive(Clone, Debug)]
 pub struct Requests {
     start: TimeStep,
     steps: Vec<(TimeStep, CostStep)>,
 }
 
-/// Turns steps into numbers, given what was answered so far.
+/// Turns steps into numbers, given the outcomes so far.
 #[derive(Clone, Debug)]
 pub struct RequestDriver {
     limit: u64,
@@ -81,7 +79,7 @@ pub struct RequestDriver {
     never_back: bool,
 }
 
-fn step() -> impl Strategy<Value = TimeStep> {
+fn time_step() -> impl Strategy<Value = TimeStep> {
     let off = -1..=1_i8;
     prop_oneof![
         8 => Just(TimeStep::Stay),
@@ -98,10 +96,10 @@ fn step() -> impl Strategy<Value = TimeStep> {
     ]
 }
 
-/// Steps, and now and then a jump after which little is left of what went before.
-fn step_or_jump() -> impl Strategy<Value = TimeStep> {
+/// Steps, and sometimes a jump after which little of the past counts.
+fn time_step_or_jump() -> impl Strategy<Value = TimeStep> {
     prop_oneof![
-        60 => step(),
+        60 => time_step(),
         1 => Just(TimeStep::To(0)),
         1 => any::<u64>().prop_map(TimeStep::To),
         1 => any::<u32>().prop_map(TimeStep::NearEnd),
@@ -136,14 +134,15 @@ fn cost_step() -> impl Strategy<Value = CostStep> {
 }
 
 pub fn requests() -> impl Strategy<Value = Requests> {
-    (start(), vec((step_or_jump(), cost_step()), 1..48)).prop_map(|(start, steps)| Requests { start, steps })
+    (start(), vec((time_step_or_jump(), cost_step()), 1..48))
+        .prop_map(|(start, steps)| Requests { start, steps })
 }
 
 impl Requests {
-    /// For these requests to be made of `spec`.
+    /// Runs these requests against `spec`.
     pub fn driver(self, spec: &LimitSpec) -> RequestDriver {
         let full = spec.burst.or(spec.queue.map(|queue| queue + 1)).unwrap_or(spec.limit);
-        let mut caller = RequestDriver {
+        let mut driver = RequestDriver {
             limit: spec.limit,
             window_ns: spec.ttl_ns.unwrap_or(spec.per_ns),
             calendar: match &spec.align {
@@ -159,8 +158,8 @@ impl Requests {
             steps: self.steps.into_iter(),
             never_back: false,
         };
-        caller.now_ns = caller.next_ns(self.start);
-        caller
+        driver.now_ns = driver.next_ns(self.start);
+        driver
     }
 
     /// The same with a clock that never steps back.
@@ -171,25 +170,25 @@ impl Requests {
 
 impl RequestDriver {
     /// The next request.
-    pub fn next_cost(&mut self) -> Option<TimedCost> {
-        let (to, price) = self.steps.next()?;
-        let now_ns = self.next_ns(to);
+    pub fn next_request(&mut self) -> Option<TimedCost> {
+        let (time_step, cost_step) = self.steps.next()?;
+        let now_ns = self.next_ns(time_step);
         self.now_ns = if self.never_back { now_ns.max(self.now_ns) } else { now_ns };
-        Some(TimedCost { now: Timestamp::from_nanos(self.now_ns), cost: self.cost(price) })
+        Some(TimedCost { now: Timestamp::from_nanos(self.now_ns), cost: self.cost(cost_step) })
     }
 
-    /// What was answered, for the next request to lean on.
+    /// Records an outcome for the next request.
     pub fn observe(&mut self, outcome: Outcome) {
         self.last = Some(outcome);
     }
 
-    fn next_ns(&self, to: TimeStep) -> u64 {
+    fn next_ns(&self, step: TimeStep) -> u64 {
         let now = i128::from(self.now_ns);
         let window = i128::from(self.window_ns);
         let sub_windows = i128::from(self.sub_windows);
         let near = |span: i128, off: i8| now + span + i128::from(off);
         let span_of = |nanos: u128| i128::try_from(nanos).unwrap_or(0);
-        let to = match to {
+        let next_ns = match step {
             TimeStep::Stay => now,
             TimeStep::Shift(off) => near(0, off),
             TimeStep::Intervals(times, off) => {
@@ -203,7 +202,7 @@ impl RequestDriver {
             },
             TimeStep::ClockChange(number, days) => {
                 let changes = self.calendar.as_ref().map(Calendar::changes).unwrap_or_default();
-                // Most of them are far in the future and all alike.
+                // Most changes are far in the future and all alike.
                 let changes = &changes[..changes.len().min(CHANGES_MAX)];
                 match usize::from(number).checked_rem(changes.len()) {
                     Some(number) => (i128::from(changes[number]) + i128::from(days) * 86_400) * 1_000_000_000,
@@ -224,11 +223,11 @@ impl RequestDriver {
             TimeStep::NearEnd(distance) => i128::from(u64::MAX) - i128::from(distance),
             TimeStep::To(instant) => i128::from(instant),
         };
-        u64::try_from(to.max(0)).unwrap_or(u64::MAX)
+        u64::try_from(next_ns.max(0)).unwrap_or(u64::MAX)
     }
 
-    fn cost(&self, price: CostStep) -> u64 {
-        match price {
+    fn cost(&self, step: CostStep) -> u64 {
+        match step {
             CostStep::Units(units) => units,
             CostStep::Remaining(off) => {
                 self.last.map_or(1, |last| last.remaining).saturating_add_signed(off.into())

@@ -1,11 +1,11 @@
-//! The share of one process of several: together they admit what the limit does, and no more.
+//! The share of one of several nodes: together the nodes admit what the limit does, and no more.
 
 use std::num::NonZeroU32;
 
 use proptest::prelude::*;
 use tidegate_core::{AlgorithmName, Counter, Limit};
 
-use crate::properties::{proptest_config, limits};
+use crate::properties::{limits, proptest_config};
 use crate::subject::Subject;
 
 proptest! {
@@ -24,14 +24,14 @@ proptest! {
         } else {
             prop_assert!(units <= 1);
         }
-        // Of a queue each process lets one go at once, which waits nowhere.
+        // Of a queue, each node also releases one unit immediately, which does not wait.
         let of_queue = u64::from(spec.algorithm == Some(AlgorithmName::LeakyBucket) && all_units > 0);
         let (capacity, all_capacity) = (share.capacity() - of_queue, whole.capacity() - of_queue);
         prop_assert!(together(capacity) <= all_capacity.max(u64::from(nodes.get())));
         prop_assert_eq!(capacity == 0, all_capacity == 0);
     }
 
-    /// It is a limit as any other: counted where the whole is, and written as it is read.
+    /// A share is a limit like any other: it uses the same counter, and its text can be read back.
     #[test]
     fn a_share_counts_where_the_whole_does(spec in limits::any_algorithm(), nodes in 1..200_u32) {
         let whole = Subject::from_spec(&spec).limit().clone();

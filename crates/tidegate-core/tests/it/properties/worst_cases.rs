@@ -1,7 +1,7 @@
-//! The most that each algorithm lets through, whatever comes, and the most that it keeps.
+//! The most that each algorithm admits, whatever requests come, and the most that it stores.
 //!
-//! These are the promises people choose an algorithm by, so they are checked on what was admitted and not by way
-//! of a model.
+//! People choose an algorithm by these bounds. So they are checked on the admitted requests directly, not by comparing
+//! with a model.
 
 use proptest::prelude::*;
 use tidegate_core::algorithm::Align;
@@ -10,25 +10,25 @@ use tidegate_core::{AlgorithmName, LimitSpec, OutcomeKind};
 use crate::models::Event;
 use crate::properties::against_models::event;
 use crate::properties::requests::{Requests, requests};
-use crate::properties::{proptest_config, limits};
+use crate::properties::{limits, proptest_config};
 use crate::subject::Subject;
 
-/// What `spec` admits of the requests, made by a clock that does not step back.
+/// The requests that `spec` admits, with a clock that does not step back.
 fn admitted(spec: &LimitSpec, requests: Requests) -> Vec<Event> {
     let mut subject = Subject::from_spec(spec);
-    let mut caller = requests.ordered_driver(spec);
+    let mut driver = requests.ordered_driver(spec);
     let mut admitted = Vec::new();
-    while let Some(ask) = caller.next_cost() {
-        let outcome = subject.decide(ask);
+    while let Some(request) = driver.next_request() {
+        let outcome = subject.decide(request);
         if outcome.kind == OutcomeKind::Allowed {
-            admitted.push(event(ask));
+            admitted.push(event(request));
         }
-        caller.observe(outcome);
+        driver.observe(outcome);
     }
     admitted
 }
 
-/// Every run of consecutive requests: the time from its first to its last, and what they cost together.
+/// Every run of consecutive requests: the time from its first to its last, and their total cost.
 fn spans(admitted: &[Event]) -> impl Iterator<Item = (u128, u128)> + '_ {
     admitted.iter().enumerate().flat_map(move |(from, first)| {
         let mut units = 0;
@@ -39,7 +39,7 @@ fn spans(admitted: &[Event]) -> impl Iterator<Item = (u128, u128)> + '_ {
     })
 }
 
-/// The most that passed in any span shorter than `window`.
+/// The most units in any span shorter than `window`.
 fn most_in(window: u128, admitted: &[Event]) -> u128 {
     spans(admitted).filter(|(span, _)| *span < window).map(|(_, units)| units).max().unwrap_or(0)
 }
@@ -59,27 +59,27 @@ proptest! {
         }
     }
 
-    /// Whole intervals lie between departures, but for the rounding of both to nanoseconds.
+    /// Departures are whole intervals apart, except for the rounding of both to nanoseconds.
     #[test]
     fn a_leaky_bucket_leaks_evenly(spec in limits::of(AlgorithmName::LeakyBucket), requests in requests()) {
         let (limit, window) = (u128::from(spec.limit), u128::from(spec.per_ns));
         let mut subject = Subject::from_spec(&spec);
-        let mut caller = requests.ordered_driver(&spec);
+        let mut driver = requests.ordered_driver(&spec);
         let mut last_left = None;
-        while let Some(ask) = caller.next_cost() {
-            let outcome = subject.decide(ask);
-            if outcome.kind == OutcomeKind::Allowed && ask.cost > 0 {
-                let leaves = u128::from(ask.now.as_nanos()) + outcome.delay.get();
+        while let Some(request) = driver.next_request() {
+            let outcome = subject.decide(request);
+            if outcome.kind == OutcomeKind::Allowed && request.cost > 0 {
+                let leaves = u128::from(request.now.as_nanos()) + outcome.delay.get();
                 if let Some(last) = last_left {
-                    prop_assert!(leaves - last >= u128::from(ask.cost) * window / limit);
+                    prop_assert!(leaves - last >= u128::from(request.cost) * window / limit);
                 }
                 last_left = Some(leaves);
             }
-            caller.observe(outcome);
+            driver.observe(outcome);
         }
     }
 
-    /// A day of 23 hours fits between two edges that are less than W apart, and so do three windows around them.
+    /// Two borders around a day of 23 hours are less than W apart, so three windows meet within W.
     #[test]
     fn a_fixed_window_lets_twice_the_limit_through(
         spec in limits::of(AlgorithmName::FixedWindow),
@@ -145,9 +145,9 @@ proptest! {
             _ => spec.limit + 1,
         };
         let mut subject = Subject::from_spec(&spec);
-        let mut caller = requests.driver(&spec);
-        while let Some(ask) = caller.next_cost() {
-            caller.observe(subject.decide(ask));
+        let mut driver = requests.driver(&spec);
+        while let Some(request) = driver.next_request() {
+            driver.observe(subject.decide(request));
             prop_assert!(subject.usage_log().len() as u64 <= entries_max);
         }
     }

@@ -1,9 +1,8 @@
-//! The floor: the least that any limiter of keys by a clock has to do.
+//! The floor: the least work of any limiter with keys and a clock.
 //!
-//! One reading of the clock, one keyed hash of good quality, one probe of a table that is large enough from
-//! the start, one compare-and-swap of one word. No second word of state, no remainder, no answer but yes or no,
-//! no growth, no eviction, no bound on memory: not a limiter to use, but what is left of one when all of that is
-//! taken away.
+//! One clock reading, one keyed hash of good quality, one probe of a table that is large enough from the start, one
+//! compare-and-swap of one word. It has no second word of state, no remainder, no growth, no eviction and no bound on
+//! memory, and answers only yes or no. It is a lower bound, not a usable limiter.
 
 use std::hash::Hasher;
 use std::hint::black_box;
@@ -13,10 +12,8 @@ use foldhash::SharedSeed;
 use foldhash::quality::FoldHasher;
 use tidegate::{Clock, SystemClock};
 
-use super::{Contender, Lap};
-use crate::bench::terms::Terms;
-
-pub(in crate::bench) const NAME: &str = "floor";
+use super::{Contender, FLOOR, Lap};
+use crate::bench::workload::BenchLimit;
 
 pub(super) struct Floor {
     slots: Box<[Slot]>,
@@ -27,14 +24,14 @@ pub(super) struct Floor {
 }
 
 struct Slot {
-    /// The key's hash; zero is free.
+    /// The key's hash; zero marks a free slot.
     tag: AtomicU64,
     /// When the next unit is due.
     due_ns: AtomicU64,
 }
 
 impl Floor {
-    pub(super) fn new(Terms { rate, per_s, burst, .. }: Terms, keys: u64) -> Self {
+    pub(super) fn new(BenchLimit { rate, per_s, burst, .. }: BenchLimit, keys: u64) -> Self {
         // Between a third and two thirds full.
         let slots = usize::try_from(keys + keys / 2).unwrap_or(usize::MAX).next_power_of_two();
         let slot = |_| Slot { tag: AtomicU64::new(0), due_ns: AtomicU64::new(0) };
@@ -42,7 +39,7 @@ impl Floor {
         Self {
             slots: (0..slots).map(slot).collect(),
             clock: SystemClock::new(),
-            // A constant, but not one that the compiler may fold in.
+            // `black_box` hides the constant from the compiler.
             seed: SharedSeed::from_u64(black_box(0x9E37_79B9_7F4A_7C15)),
             interval_ns,
             tolerance_ns: interval_ns * u64::from(burst),
@@ -69,11 +66,11 @@ impl Floor {
         }
     }
 
-    /// The slot that holds `tag`, taken for it if none does.
+    /// The slot of `tag`, claimed if there is none.
     #[inline]
     fn slot(&self, tag: u64) -> &Slot {
         let mask = self.slots.len() - 1;
-        #[allow(clippy::cast_possible_truncation, reason = "any bits will do")]
+        #[allow(clippy::cast_possible_truncation, reason = "any bits of a hash will do")]
         let mut at = tag as usize & mask;
         loop {
             let slot = &self.slots[at];
@@ -92,11 +89,11 @@ impl Floor {
 
 impl Contender for Floor {
     fn name(&self) -> &str {
-        NAME
+        FLOOR
     }
 
     fn note(&self) -> Option<&'static str> {
-        Some("floor: one clock reading, one hash, one probe, one compare-and-swap; yes or no, nothing else.")
+        Some("floor: one clock reading, one hash, one probe, one compare-and-swap; answers only yes or no.")
     }
 
     fn lap_shared(&self, lap: Lap<'_>) -> u64 {

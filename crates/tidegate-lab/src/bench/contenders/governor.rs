@@ -1,4 +1,4 @@
-//! governor: keyed, over a `DashMap` with the default hasher, by its default clock.
+//! governor: its keyed limiter on a `DashMap`, with the default hasher and clock.
 
 use std::hint::black_box;
 use std::num::NonZeroU32;
@@ -7,12 +7,12 @@ use std::time::Duration;
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 
 use super::{Contender, GOVERNOR, Lap};
-use crate::bench::terms::Terms;
+use crate::bench::workload::BenchLimit;
 
 pub(super) struct Governor(DefaultKeyedRateLimiter<String>);
 
 impl Governor {
-    pub(super) fn new(Terms { rate, per_s, burst, .. }: Terms) -> Self {
+    pub(super) fn new(BenchLimit { rate, per_s, burst, .. }: BenchLimit) -> Self {
         let interval = Duration::from_secs(per_s.into()) / rate;
         let burst = NonZeroU32::new(burst).expect("a burst is not zero");
         let quota = Quota::with_period(interval).expect("an interval is not zero").allow_burst(burst);
@@ -26,7 +26,9 @@ impl Contender for Governor {
     }
 
     fn note(&self) -> Option<&'static str> {
-        Some("governor: keeps the key string; never drops a key unless told to look at all of them.")
+        Some(
+            "governor: stores the key string; drops keys only in a scan of all keys, which the caller starts.",
+        )
     }
 
     fn lap_shared(&self, lap: Lap<'_>) -> u64 {

@@ -1,4 +1,4 @@
-//! limitador: its synchronous limiter over its in-memory storage, one limit with one variable.
+//! limitador: its synchronous limiter with its in-memory storage, one limit with one variable.
 
 use std::collections::HashMap;
 use std::hint::black_box;
@@ -7,7 +7,7 @@ use limitador::RateLimiter;
 use limitador::limit::{Context, Expression, Limit, Namespace};
 
 use super::{Contender, Lap};
-use crate::bench::terms::Terms;
+use crate::bench::workload::BenchLimit;
 
 pub(super) const NAME: &str = "limitador";
 
@@ -19,10 +19,10 @@ pub(super) struct Limitador {
 }
 
 impl Limitador {
-    pub(super) fn new(Terms { per_s, window_limit, .. }: Terms, keys: u64) -> Self {
-        // Its cache would evict beyond its capacity, and a little before.
+    pub(super) fn new(BenchLimit { per_s, window_limit, .. }: BenchLimit, keys: u64) -> Self {
+        // Its cache starts to evict slightly below its capacity.
         let limiter = RateLimiter::new(keys + keys / 8 + 1_000);
-        let variable = Expression::parse(VARIABLE).expect("a name is an expression");
+        let variable = Expression::parse(VARIABLE).expect("a name is a valid expression");
         limiter.add_limit(Limit::new("bench", window_limit.into(), per_s.into(), [], [variable]));
         Self { limiter, namespace: "bench".into() }
     }

@@ -1,4 +1,4 @@
-//! Who is compared, one per file. Each is used as its own documentation says.
+//! The rate limiters to compare, one per file, each used as its own documentation says.
 
 mod floor;
 #[cfg(feature = "peers")]
@@ -15,14 +15,13 @@ use std::hint::black_box;
 
 use ::tidegate::AlgorithmName;
 
-use super::terms::Terms;
+use super::workload::BenchLimit;
 
-pub(super) use floor::NAME as FLOOR;
-
-/// What governor is called, whether it is compiled or not.
+pub(super) const FLOOR: &str = "floor";
+/// The name of governor, which may not be compiled in.
 pub(super) const GOVERNOR: &str = "governor";
 
-/// Tidegate's algorithms with a constant-size state, which have goals to meet.
+/// Tidegate's algorithms with a state of constant size. The goals are for them.
 pub(super) const PACKED: [AlgorithmName; 4] = [
     AlgorithmName::Gcra,
     AlgorithmName::TokenBucket,
@@ -30,76 +29,76 @@ pub(super) const PACKED: [AlgorithmName; 4] = [
     AlgorithmName::SlidingWindow,
 ];
 
-/// Something that decides.
+/// A rate limiter.
 pub(super) trait Contender: Send + Sync {
     /// Its name in the tables.
     fn name(&self) -> &str;
 
-    /// What a reader has to know to compare fairly.
+    /// What a reader must know for a fair comparison.
     fn note(&self) -> Option<&'static str> {
         None
     }
 
-    /// Decides a lap as the only user, and says how many were admitted.
+    /// Decides the requests of a lap on the only thread, and returns how many it admitted.
     fn lap_alone(&mut self, lap: Lap<'_>) -> u64 {
         self.lap_shared(lap)
     }
 
-    /// Decides a lap while others may do so too, and says how many were admitted.
+    /// Decides the requests of a lap while other threads may decide too, and returns how many it admitted.
     fn lap_shared(&self, lap: Lap<'_>) -> u64;
 }
 
-/// A stretch of requests. The walk is begun again when it ends.
+/// A series of requests. After the last key it continues with the first.
 #[derive(Clone, Copy)]
 pub(super) struct Lap<'a> {
-    pub walk: &'a [String],
-    /// Where in the walk it begins.
+    pub keys: &'a [String],
+    /// The index of the first key.
     pub first: usize,
     pub decisions: u64,
 }
 
 impl Lap<'_> {
-    /// The loop that is measured. Inlined into each contender, so that `decide` costs no call of its own.
+    /// The measured loop. It is inlined into each contender, so that `decide` is not a call.
     #[inline(always)]
     fn admitted(self, mut decide: impl FnMut(&String) -> bool) -> u64 {
         let (mut admitted, mut left) = (0, self.decisions);
-        let mut stretch = &self.walk[self.first..];
+        let mut stretch = &self.keys[self.first..];
         while left > 0 {
             let length = usize::try_from(left).unwrap_or(usize::MAX).min(stretch.len());
             for key in &stretch[..length] {
                 admitted += u64::from(decide(black_box(key)));
             }
             left -= length as u64;
-            stretch = self.walk;
+            stretch = self.keys;
         }
         admitted
     }
 }
 
-/// All of them, for this many keys, in the order of the tables.
-pub(super) fn all(terms: Terms, keys: u64) -> Vec<Box<dyn Contender>> {
-    let mut all = packed(terms);
+/// All contenders, in the order of the tables, with room for this many keys.
+pub(super) fn all(limit: BenchLimit, keys: u64) -> Vec<Box<dyn Contender>> {
+    let mut all = packed(limit);
     #[cfg(feature = "peers")]
     {
-        all.push(Box::new(governor::Governor::new(terms)));
-        all.push(Box::new(throttlecrab::Throttlecrab::new(terms)));
-        all.push(Box::new(limitador::Limitador::new(terms, keys)));
-        all.push(Box::new(pingora::Pingora::new(terms)));
+        all.push(Box::new(governor::Governor::new(limit)));
+        all.push(Box::new(throttlecrab::Throttlecrab::new(limit)));
+        all.push(Box::new(limitador::Limitador::new(limit, keys)));
+        all.push(Box::new(pingora::Pingora::new(limit)));
     }
-    all.push(Box::new(floor::Floor::new(terms, keys)));
+    all.push(Box::new(floor::Floor::new(limit, keys)));
     all
 }
 
-/// Tidegate, by algorithm, and governor.
-pub(super) fn tidegate_and_governor(terms: Terms) -> Vec<Box<dyn Contender>> {
+/// Tidegate's algorithms and governor.
+pub(super) fn tidegate_and_governor(limit: BenchLimit) -> Vec<Box<dyn Contender>> {
     let peers: Vec<Box<dyn Contender>> = vec![
         #[cfg(feature = "peers")]
-        Box::new(governor::Governor::new(terms)),
+        Box::new(governor::Governor::new(limit)),
     ];
-    packed(terms).into_iter().chain(peers).collect()
+    packed(limit).into_iter().chain(peers).collect()
 }
 
-/// The names of those that keep something per key, for [`by_name`].
+/// The names, for [`by_name`], of the contenders that store something per key.
 pub(super) fn keeping_keys() -> Vec<&'static str> {
     let mut names = vec![AlgorithmName::Gcra.as_str()];
     #[cfg(feature = "peers")]
@@ -108,22 +107,22 @@ pub(super) fn keeping_keys() -> Vec<&'static str> {
     names
 }
 
-/// One of [`keeping_keys`].
-pub(super) fn by_name(name: &str, terms: Terms, keys: u64) -> Option<Box<dyn Contender>> {
+/// Makes one of [`keeping_keys`].
+pub(super) fn by_name(name: &str, limit: BenchLimit, keys: u64) -> Option<Box<dyn Contender>> {
     match name {
-        "gcra" => Some(Box::new(tidegate::Tidegate::new(AlgorithmName::Gcra, terms))),
-        FLOOR => Some(Box::new(floor::Floor::new(terms, keys))),
+        "gcra" => Some(Box::new(tidegate::Tidegate::new(AlgorithmName::Gcra, limit))),
+        FLOOR => Some(Box::new(floor::Floor::new(limit, keys))),
         #[cfg(feature = "peers")]
-        GOVERNOR => Some(Box::new(governor::Governor::new(terms))),
+        GOVERNOR => Some(Box::new(governor::Governor::new(limit))),
         #[cfg(feature = "peers")]
-        throttlecrab::NAME => Some(Box::new(throttlecrab::Throttlecrab::new(terms))),
+        throttlecrab::NAME => Some(Box::new(throttlecrab::Throttlecrab::new(limit))),
         #[cfg(feature = "peers")]
-        limitador::NAME => Some(Box::new(limitador::Limitador::new(terms, keys))),
+        limitador::NAME => Some(Box::new(limitador::Limitador::new(limit, keys))),
         _ => None,
     }
 }
 
-fn packed(terms: Terms) -> Vec<Box<dyn Contender>> {
-    let tidegate = |algorithm| Box::new(tidegate::Tidegate::new(algorithm, terms)) as Box<dyn Contender>;
+fn packed(limit: BenchLimit) -> Vec<Box<dyn Contender>> {
+    let tidegate = |algorithm| Box::new(tidegate::Tidegate::new(algorithm, limit)) as Box<dyn Contender>;
     PACKED.into_iter().map(tidegate).collect()
 }

@@ -1,4 +1,4 @@
-//! pingora-limits: its rate estimator, told of each request and asked whether there were too many.
+//! pingora-limits: its rate estimator counts each request and returns the count.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use pingora_limits::rate::Rate;
 
 use super::{Contender, Lap};
-use crate::bench::terms::Terms;
+use crate::bench::workload::BenchLimit;
 
 pub(super) struct Pingora {
     rate: Rate,
@@ -14,8 +14,8 @@ pub(super) struct Pingora {
 }
 
 impl Pingora {
-    pub(super) fn new(Terms { per_s, .. }: Terms) -> Self {
-        // Keys share counters, so a limit for each of them would be exceeded by all of them together.
+    pub(super) fn new(BenchLimit { per_s, .. }: BenchLimit) -> Self {
+        // Keys share counters, so a limit per key would deny requests of other keys.
         Self { rate: Rate::new(Duration::from_secs(per_s.into())), limit: isize::MAX }
     }
 }
@@ -26,7 +26,9 @@ impl Contender for Pingora {
     }
 
     fn note(&self) -> Option<&'static str> {
-        Some("pingora-limits: counts only, in 4 x 1,024 counters that all keys share: approximate, too high.")
+        Some(
+            "pingora-limits: only counts, in 4 x 1,024 counters shared by all keys; its counts can be too high.",
+        )
     }
 
     fn lap_shared(&self, lap: Lap<'_>) -> u64 {

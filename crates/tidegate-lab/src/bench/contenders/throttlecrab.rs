@@ -1,8 +1,7 @@
-//! throttlecrab: its synchronous limiter over its periodic store.
+//! throttlecrab: its synchronous limiter with its periodic store.
 //!
-//! The periodic store is the fastest of its three here: it looks for expired keys once a minute, where the
-//! adaptive one walks over all keys every 100,000 decisions, and at every decision while its map is more than three
-//! quarters full.
+//! The periodic store is the fastest of its three stores here: it looks for expired keys once a minute. The adaptive
+//! store scans all keys every 100,000 decisions, and at every decision while its map is more than three quarters full.
 
 use std::hint::black_box;
 use std::sync::{Mutex, PoisonError};
@@ -11,26 +10,26 @@ use std::time::SystemTime;
 use throttlecrab::{PeriodicStore, RateLimiter};
 
 use super::{Contender, Lap};
-use crate::bench::terms::Terms;
+use crate::bench::workload::BenchLimit;
 
 pub(super) const NAME: &str = "throttlecrab";
 
 pub(super) struct Throttlecrab {
     limiter: Mutex<RateLimiter<PeriodicStore>>,
-    terms: Terms,
+    limit: BenchLimit,
 }
 
 impl Throttlecrab {
-    pub(super) fn new(terms: Terms) -> Self {
-        Self { limiter: Mutex::new(RateLimiter::new(PeriodicStore::new())), terms }
+    pub(super) fn new(limit: BenchLimit) -> Self {
+        Self { limiter: Mutex::new(RateLimiter::new(PeriodicStore::new())), limit }
     }
 }
 
 #[inline]
-fn is_admitted(limiter: &mut RateLimiter<PeriodicStore>, terms: Terms, key: &str) -> bool {
-    #[allow(clippy::disallowed_methods, reason = "it has no clock of its own and takes this type")]
+fn is_admitted(limiter: &mut RateLimiter<PeriodicStore>, limit: BenchLimit, key: &str) -> bool {
+    #[allow(clippy::disallowed_methods, reason = "throttlecrab has no clock and takes this type")]
     let now = SystemTime::now();
-    let Terms { rate, per_s, burst, .. } = terms;
+    let BenchLimit { rate, per_s, burst, .. } = limit;
     let answer = limiter.rate_limit(key, burst.into(), rate.into(), per_s.into(), 1, now);
     black_box(answer).is_ok_and(|(allowed, _)| allowed)
 }
@@ -41,17 +40,17 @@ impl Contender for Throttlecrab {
     }
 
     fn note(&self) -> Option<&'static str> {
-        Some("throttlecrab: needs `&mut`, so two threads share it behind a Mutex; one thread does not lock.")
+        Some("throttlecrab: needs `&mut`, so two threads share it in a Mutex; one thread does not lock.")
     }
 
     fn lap_alone(&mut self, lap: Lap<'_>) -> u64 {
-        let terms = self.terms;
+        let limit = self.limit;
         let limiter = self.limiter.get_mut().unwrap_or_else(PoisonError::into_inner);
-        lap.admitted(|key| is_admitted(limiter, terms, key))
+        lap.admitted(|key| is_admitted(limiter, limit, key))
     }
 
     fn lap_shared(&self, lap: Lap<'_>) -> u64 {
         let lock = || self.limiter.lock().unwrap_or_else(PoisonError::into_inner);
-        lap.admitted(|key| is_admitted(&mut lock(), self.terms, key))
+        lap.admitted(|key| is_admitted(&mut lock(), self.limit, key))
     }
 }

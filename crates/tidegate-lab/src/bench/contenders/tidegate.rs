@@ -1,4 +1,4 @@
-//! Tidegate: `Limiter::check` by the system clock.
+//! Tidegate: `Limiter::check` with the system clock.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -6,9 +6,9 @@ use std::sync::Arc;
 use tidegate::{AlgorithmName, Limiter, MemoryStore};
 
 use super::{Contender, Lap};
-use crate::bench::terms::Terms;
+use crate::bench::workload::BenchLimit;
 
-/// Room for ten million keys; what is not used is not resident.
+/// Room for ten million keys. Unused memory is not resident.
 const MEMORY_MAX: u64 = 1 << 30;
 
 pub(super) struct Tidegate {
@@ -17,7 +17,10 @@ pub(super) struct Tidegate {
 }
 
 impl Tidegate {
-    pub(super) fn new(algorithm: AlgorithmName, Terms { rate, per_s, burst, window_limit }: Terms) -> Self {
+    pub(super) fn new(
+        algorithm: AlgorithmName,
+        BenchLimit { rate, per_s, burst, window_limit }: BenchLimit,
+    ) -> Self {
         let limit = match algorithm {
             AlgorithmName::Gcra | AlgorithmName::TokenBucket => {
                 format!("{{algorithm: {algorithm}, limit: {rate}, per: {per_s}s, burst: {burst}}}")
@@ -25,7 +28,7 @@ impl Tidegate {
             _ => format!("{{algorithm: {algorithm}, limit: {window_limit}, per: {per_s}s}}"),
         };
         let store = Arc::new(MemoryStore::bounded(MEMORY_MAX));
-        let limiter = Limiter::builder().limit(limit).store(store).build().expect("the limit is one");
+        let limiter = Limiter::builder().limit(limit).store(store).build().expect("the limit is valid");
         Self { limiter, name: algorithm.as_str() }
     }
 }
@@ -36,8 +39,8 @@ impl Contender for Tidegate {
     }
 
     fn lap_shared(&self, lap: Lap<'_>) -> u64 {
-        // All of the answer is wanted, not the verdict alone: otherwise the optimizer drops the rest. By
-        // reference, for a caller reads the answer where it is; a copy of it is not part of a decision.
+        // `black_box` on the whole decision: otherwise the optimizer drops all except `is_allowed`. It takes a
+        // reference because callers read a decision in place; copying it is not part of deciding.
         lap.admitted(|key| black_box(&self.limiter.check(key, 1)).is_allowed())
     }
 }

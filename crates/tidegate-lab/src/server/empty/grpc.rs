@@ -1,4 +1,4 @@
-//! Envoy's rate limit service with tonic, as its generated code would have it, answering always the same.
+//! Envoy's rate limit service on tonic, like its generated code. It always sends the same answer.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -58,12 +58,12 @@ struct DescriptorStatus {
 #[derive(Clone)]
 struct RateLimitService;
 
-/// The one method of it.
+/// The only method of the service.
 struct ShouldRateLimit;
 
-/// Serves until it is killed.
+/// Serves until the process is killed.
 pub(super) async fn serve(address: SocketAddr) -> Result<(), tonic::transport::Error> {
-    // Without TCP_NODELAY is not an option: it is on unless it is turned off.
+    // tonic sets TCP_NODELAY by default.
     Server::builder().add_service(RateLimitService).serve(address).await
 }
 

@@ -1,4 +1,4 @@
-//! HTTP/1.1 with hyper: the body is read, the answer is always the same.
+//! HTTP/1.1 on hyper. It reads the body and always sends the same answer.
 
 use std::convert::Infallible;
 use std::io;
@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 
 const ANSWER: &str = r#"{"decision":"allowed","remaining":999,"retry_after_ms":0,"reset_after_ms":60000}"#;
 
-/// Serves until it is killed.
+/// Serves until the process is killed.
 pub(super) async fn serve(listener: TcpListener) -> io::Result<()> {
     loop {
         let (stream, _) = listener.accept().await?;
@@ -24,7 +24,7 @@ pub(super) async fn serve(listener: TcpListener) -> io::Result<()> {
 }
 
 async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
-    // A body that ends before its end leaves the connection broken, so there is nobody to tell.
+    // If the body is incomplete, the connection is broken and no client waits for the answer.
     let _ = request.into_body().collect().await;
     let mut response = Response::new(Full::new(Bytes::from_static(ANSWER.as_bytes())));
     let json = http::HeaderValue::from_static("application/json");

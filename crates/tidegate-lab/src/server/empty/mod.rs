@@ -1,7 +1,7 @@
-//! Servers that decide nothing: what is left when the limiter is taken out of a server.
+//! Servers without a limiter, to see what the rest of a server costs.
 //!
-//! They are made of what Tidegate's listeners are made of, or of what one would make them of first: tokio, hyper, tonic.
-//! They run as a process of their own, all three in one, and answer every request alike.
+//! They use common libraries: tokio, hyper and tonic. All three run in one separate process and always send the same
+//! answer.
 
 #[cfg(feature = "peers")]
 mod grpc;
@@ -15,8 +15,8 @@ use std::process::ExitCode;
 
 /// Where to listen.
 #[derive(Clone, Copy, Debug)]
-pub struct Empty {
-    /// The protocol of Redis.
+pub struct EmptyServerAddresses {
+    /// RESP.
     pub resp: SocketAddr,
     /// HTTP/1.1.
     pub http: SocketAddr,
@@ -24,13 +24,13 @@ pub struct Empty {
     pub grpc: SocketAddr,
 }
 
-/// Serves until it is killed.
+/// Serves until the process is killed.
 #[cfg(feature = "peers")]
-pub fn run(empty: Empty) -> ExitCode {
+pub fn run(addresses: EmptyServerAddresses) -> ExitCode {
     let served = tokio::runtime::Runtime::new().and_then(|runtime| {
         runtime.block_on(async {
-            let (resp, http) = (bind(empty.resp).await?, bind(empty.http).await?);
-            tokio::spawn(grpc::serve(empty.grpc));
+            let (resp, http) = (bind(addresses.resp).await?, bind(addresses.http).await?);
+            tokio::spawn(grpc::serve(addresses.grpc));
             tokio::spawn(resp::serve(resp));
             http::serve(http).await
         })
@@ -44,12 +44,10 @@ pub fn run(empty: Empty) -> ExitCode {
     }
 }
 
-/// There are none without the feature `peers`.
+/// Fails: these servers need the feature `peers`.
 #[cfg(not(feature = "peers"))]
-pub fn run(_empty: Empty) -> ExitCode {
-    eprintln!(
-        "this program was built without servers that decide nothing (hint: build it with --features peers)"
-    );
+pub fn run(_addresses: EmptyServerAddresses) -> ExitCode {
+    eprintln!("this program was built without the empty servers (hint: build it with --features peers)");
     ExitCode::FAILURE
 }
 

@@ -1,16 +1,16 @@
-//! The protocol of Redis, with as much of it read as it takes to count commands.
+//! RESP, parsed only as far as needed to count commands.
 
 use std::io;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// What redis-cell answers if it allows.
+/// The reply of redis-cell to an allowed request.
 const REPLY: &[u8] = b"*5\r\n:0\r\n:16\r\n:15\r\n:-1\r\n:2\r\n";
 const READ_BYTES: usize = 16 << 10;
 const COMMAND_BYTES_MAX: usize = 64 << 10;
 
-/// Serves until it is killed.
+/// Serves until the process is killed.
 pub(super) async fn serve(listener: TcpListener) -> io::Result<()> {
     loop {
         let (stream, _) = listener.accept().await?;
@@ -19,7 +19,7 @@ pub(super) async fn serve(listener: TcpListener) -> io::Result<()> {
     }
 }
 
-/// A reply to each command, and one write for all that came with one read.
+/// Replies to each command, with one write for all commands of one read.
 async fn answer(mut stream: TcpStream) -> io::Result<()> {
     let (mut input, mut output) = (Vec::with_capacity(READ_BYTES), Vec::with_capacity(READ_BYTES));
     while input.len() < COMMAND_BYTES_MAX && stream.read_buf(&mut input).await? > 0 {
@@ -35,7 +35,7 @@ async fn answer(mut stream: TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// How long the first command is; none if it is not all there.
+/// The length of the first command; `None` if it is incomplete.
 fn command_length(input: &[u8]) -> Option<usize> {
     let (words, mut at) = number_line(input, b'*')?;
     for _ in 0..words {
@@ -45,7 +45,7 @@ fn command_length(input: &[u8]) -> Option<usize> {
     (at <= input.len()).then_some(at)
 }
 
-/// A line like `*3`, its number and its length.
+/// Reads a line like `*3`. Returns its number and its length.
 fn number_line(input: &[u8], kind: u8) -> Option<(usize, usize)> {
     if *input.first()? != kind {
         return None;
@@ -66,7 +66,7 @@ mod tests {
     use super::command_length;
 
     #[test]
-    fn commands_are_counted_one_by_one_and_only_when_they_are_whole() {
+    fn only_complete_commands_are_counted() {
         let two = b"*2\r\n$4\r\nINCR\r\n$1\r\nk\r\n*1\r\n$4\r\nPING\r\n";
         assert_eq!(command_length(two), Some(21));
         assert_eq!(command_length(&two[21..]), Some(14));

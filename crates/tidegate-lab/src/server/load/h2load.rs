@@ -1,28 +1,32 @@
-//! `h2load`. It sends one and the same message, so all requests are for one key.
+//! `h2load`. It sends the same message every time, so all requests have the same key.
 
 use std::process::Command;
 
-use super::{Done, Order, output};
+use super::{LoadResult, LoadSpec, output};
 
-/// An answer has a message, so it has at least the prefix of one. A call that failed has only a status, which h2load does
-/// not look at.
+/// A good answer has a message with at least its prefix. A failed call has only a gRPC status, which h2load does not
+/// check.
 const ANSWER_BYTES_MIN: u64 = 5;
 
-/// Runs it.
-pub(super) fn run(order: &Order<'_>, path: &str, message: &[u8]) -> Result<Done, String> {
+pub(super) fn run(spec: &LoadSpec<'_>, path: &str, message: &[u8]) -> Result<LoadResult, String> {
     let mut body = vec![0];
     body.extend(u32::try_from(message.len()).unwrap_or(0).to_be_bytes());
     body.extend(message);
-    let body = order.scratch.write("h2load.bin", body).map_err(|error| error.to_string())?;
+    let body = spec.scratch.write("h2load.bin", body).map_err(|error| error.to_string())?;
     let mut command = Command::new("h2load");
-    command.args(["-t", "1", "-n", &order.requests.to_string()]);
-    command.args(["-c", &order.width.connections.to_string(), "-m", &order.width.at_once.to_string()]);
+    command.args(["-t", "1", "-n", &spec.requests.to_string()]);
+    command.args([
+        "-c",
+        &spec.in_flight.connections.to_string(),
+        "-m",
+        &spec.in_flight.per_connection.to_string(),
+    ]);
     command.args(["-H", "content-type: application/grpc", "-H", "te: trailers", "-d"]).arg(body);
-    command.arg(format!("http://127.0.0.1:{}{path}", order.port));
-    done(&output::of(command)?, order.requests)
+    command.arg(format!("http://127.0.0.1:{}{path}", spec.port));
+    parse(&output::of(command)?, spec.requests)
 }
 
-fn done(output: &str, requests: u64) -> Result<Done, String> {
+fn parse(output: &str, requests: u64) -> Result<LoadResult, String> {
     let wrong = || format!("h2load printed {}", output::shortened(output));
     let line = |start: &str| output.lines().find_map(|line| line.strip_prefix(start)).ok_or_else(wrong);
     let rate = line("finished in ")?.split(',').nth(1).and_then(|part| part.trim().strip_suffix(" req/s"));
@@ -35,12 +39,12 @@ fn done(output: &str, requests: u64) -> Result<Done, String> {
     {
         return Err(wrong());
     }
-    Ok(Done { requests, per_second: rate.and_then(|rate| rate.parse().ok()).ok_or_else(wrong)? })
+    Ok(LoadResult { requests, per_second: rate.and_then(|rate| rate.parse().ok()).ok_or_else(wrong)? })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Done, done};
+    use super::{LoadResult, parse};
 
     fn printed(succeeded: u64, data_bytes: u64) -> String {
         format!(
@@ -53,13 +57,13 @@ mod tests {
 
     #[test]
     fn the_rate_is_read() {
-        assert_eq!(done(&printed(100, 1100), 100), Ok(Done { requests: 100, per_second: 40_000.5 }));
+        assert_eq!(parse(&printed(100, 1100), 100), Ok(LoadResult { requests: 100, per_second: 40_000.5 }));
     }
 
     #[test]
-    fn requests_that_failed_and_answers_without_a_message_are_errors() {
-        assert!(done(&printed(99, 1100), 100).is_err());
-        assert!(done(&printed(100, 0), 100).is_err());
-        assert!(done("", 100).is_err());
+    fn failed_requests_and_answers_without_a_message_are_errors() {
+        assert!(parse(&printed(99, 1100), 100).is_err());
+        assert!(parse(&printed(100, 0), 100).is_err());
+        assert!(parse("", 100).is_err());
     }
 }

@@ -1,50 +1,50 @@
-//! Very many requests, by a load generator that people know.
+//! Runs well-known load generators.
 
 mod h2load;
 mod output;
 mod redis_benchmark;
 mod wrk;
 
-use super::contender::Question;
-use super::scratch::Scratch;
-use super::shape::{Shape, Width};
+use super::load_kind::{InFlight, LoadKind};
+use super::target::TargetRequest;
+use crate::scratch::ScratchDir;
 
-/// With a pipeline a turn has so many times the requests, for each takes that much less.
+/// With a pipeline, a turn has this many times the requests, because each takes less time.
 pub const PIPELINED_TIMES: u64 = 8;
-/// Keys that requests are for, where the load generator can vary them.
+/// Distinct keys, where the load generator can vary them.
 const KEYS: u32 = 10_000;
 
-/// What is to be done.
-pub(super) struct Order<'a> {
-    pub question: &'a Question,
+/// What to send, where and how often.
+pub(crate) struct LoadSpec<'a> {
+    pub request: &'a TargetRequest,
     pub port: u16,
-    pub width: Width,
+    pub in_flight: InFlight,
     pub requests: u64,
-    /// What the server does in a second, if that is known: one load generator counts seconds, not requests.
+    /// The requests per second of the server, if known. wrk runs for a number of seconds, not of requests.
     pub per_second: Option<f64>,
-    pub scratch: &'a Scratch,
+    pub scratch: &'a ScratchDir,
 }
 
-/// What was done, without an error.
+/// The requests that were answered, all without an error.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Done {
+pub(crate) struct LoadResult {
     pub requests: u64,
     pub per_second: f64,
 }
 
-/// How many requests a turn has.
-pub(super) fn requests(shape: Shape, requests: u64) -> u64 {
-    match shape {
-        Shape::RespPipelined => requests * PIPELINED_TIMES,
-        Shape::Resp | Shape::Http | Shape::GrpcWide | Shape::GrpcDeep => requests,
+/// The number of requests in a turn.
+pub(super) fn requests(load: LoadKind, requests: u64) -> u64 {
+    match load {
+        LoadKind::RespPipelined => requests * PIPELINED_TIMES,
+        LoadKind::Resp | LoadKind::Http | LoadKind::GrpcWide | LoadKind::GrpcDeep => requests,
     }
 }
 
-/// Runs the load generator that speaks what the question is in. An answer that is an error is an error here.
-pub(super) fn run(order: &Order<'_>) -> Result<Done, String> {
-    match order.question {
-        Question::Resp { command, .. } => redis_benchmark::run(order, command),
-        Question::Http { path, body, .. } => wrk::run(order, path, body),
-        Question::Grpc { path, message, .. } => h2load::run(order, path, message),
+/// Runs the load generator for the protocol of the request. An error in any answer is an error.
+pub(crate) fn run(spec: &LoadSpec<'_>) -> Result<LoadResult, String> {
+    match spec.request {
+        TargetRequest::Resp { command, .. } => redis_benchmark::run(spec, command),
+        TargetRequest::Http { path, body, .. } => wrk::run(spec, path, body),
+        TargetRequest::Grpc { path, message, .. } => h2load::run(spec, path, message),
     }
 }

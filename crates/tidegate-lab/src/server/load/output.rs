@@ -1,4 +1,4 @@
-//! What a load generator prints, until it ends or has taken too long.
+//! Runs a load generator and collects its output.
 
 use std::io::Read;
 use std::process::{Command, Stdio};
@@ -8,12 +8,12 @@ use std::time::Duration;
 
 const RUN_MAX: Duration = Duration::from_secs(120);
 
-/// Runs it to its end and hands out what it printed. The error says what went wrong, with what it printed.
+/// Runs a command with a time limit and returns its output. The error includes the output.
 pub(super) fn of(mut command: Command) -> Result<String, String> {
     let program = command.get_program().to_string_lossy().into_owned();
     let spawned = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child = spawned.map_err(|error| {
-        format!("cannot start the load generator {program} (hint: scripts/bench-server installs it): {error}")
+        format!("cannot start the load generator {program}: {error} (hint: scripts/bench-server installs it)")
     })?;
     let (sender, texts) = mpsc::channel();
     for stream in [child.stdout.take().map(boxed), child.stderr.take().map(boxed)].into_iter().flatten() {
@@ -40,7 +40,7 @@ pub(super) fn of(mut command: Command) -> Result<String, String> {
     }
 }
 
-/// What was printed, on one line and not too long, to be said with an error.
+/// The start of the output on one line, for an error message.
 pub(super) fn shortened(output: &str) -> String {
     output.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(300).collect()
 }

@@ -2,35 +2,40 @@
 
 use std::process::Command;
 
-use super::{Done, KEYS, Order, output};
+use super::{KEYS, LoadResult, LoadSpec, output};
 
-/// Runs it. Without `-e` it would count errors as answers and say nothing.
-pub(super) fn run(order: &Order<'_>, words: &[&str]) -> Result<Done, String> {
+/// Without `-e`, redis-benchmark counts error replies as answers and does not report them.
+pub(super) fn run(spec: &LoadSpec<'_>, words: &[&str]) -> Result<LoadResult, String> {
     let mut command = Command::new("redis-benchmark");
-    command.args(["-h", "127.0.0.1", "-p", &order.port.to_string(), "-e", "--csv"]);
-    command.args(["-n", &order.requests.to_string(), "-r", &KEYS.to_string()]);
-    command.args(["-c", &order.width.connections.to_string(), "-P", &order.width.at_once.to_string()]);
+    command.args(["-h", "127.0.0.1", "-p", &spec.port.to_string(), "-e", "--csv"]);
+    command.args(["-n", &spec.requests.to_string(), "-r", &KEYS.to_string()]);
+    command.args([
+        "-c",
+        &spec.in_flight.connections.to_string(),
+        "-P",
+        &spec.in_flight.per_connection.to_string(),
+    ]);
     command.args(words);
-    done(&output::of(command)?, order.requests)
+    parse(&output::of(command)?, spec.requests)
 }
 
-/// The line of figures, which follows the one of names.
-fn done(output: &str, requests: u64) -> Result<Done, String> {
+/// Reads the line of figures below the heading.
+fn parse(output: &str, requests: u64) -> Result<LoadResult, String> {
     let wrong = || format!("redis-benchmark printed {}", output::shortened(output));
     if output.contains("Error from server") {
         return Err(wrong());
     }
     let mut lines = output.lines().skip_while(|line| !line.starts_with("\"test\",\"rps\""));
     let figures = lines.nth(1).ok_or_else(wrong)?;
-    // The command, in quotes, may have commas in it.
+    // The first field is the command in quotes, which may contain commas.
     let (_, after) = figures.split_once("\",\"").ok_or_else(wrong)?;
     let per_second = after.split('"').next().and_then(|figure| figure.parse().ok()).ok_or_else(wrong)?;
-    Ok(Done { requests, per_second })
+    Ok(LoadResult { requests, per_second })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Done, done};
+    use super::{LoadResult, parse};
 
     const PRINTED: &str = "WARNING: Could not fetch server CONFIG\n\
         \"test\",\"rps\",\"avg_latency_ms\",\"min_latency_ms\"\n\
@@ -38,13 +43,13 @@ mod tests {
 
     #[test]
     fn the_rate_is_read() {
-        assert_eq!(done(PRINTED, 7), Ok(Done { requests: 7, per_second: 53_475.94 }));
+        assert_eq!(parse(PRINTED, 7), Ok(LoadResult { requests: 7, per_second: 53_475.94 }));
     }
 
     #[test]
-    fn errors_of_the_server_and_figures_that_are_missing_are_errors() {
-        assert!(done(&format!("Error from server: ERR no\n{PRINTED}"), 7).is_err());
-        assert!(done("\"test\",\"rps\"\n", 7).is_err());
-        assert!(done("", 7).is_err());
+    fn error_replies_and_missing_figures_are_errors() {
+        assert!(parse(&format!("Error from server: ERR no\n{PRINTED}"), 7).is_err());
+        assert!(parse("\"test\",\"rps\"\n", 7).is_err());
+        assert!(parse("", 7).is_err());
     }
 }

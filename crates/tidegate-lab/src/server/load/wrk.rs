@@ -1,26 +1,26 @@
-//! `wrk`. It counts seconds: how many requests there were is what it says afterwards.
+//! `wrk`. It runs for a number of seconds and reports how many requests it sent.
 
 use std::process::Command;
 
-use super::super::contender::ANY_NUMBER;
-use super::{Done, KEYS, Order, output};
+use super::super::target::ANY_NUMBER;
+use super::{KEYS, LoadResult, LoadSpec, output};
 
-/// Seconds of a turn.
+/// The length of a turn.
 const SECONDS_MIN: f64 = 1.0;
 const SECONDS_MAX: f64 = 30.0;
 
 /// Runs it for about as long as the requests take.
-pub(super) fn run(order: &Order<'_>, path: &str, body: &str) -> Result<Done, String> {
-    let script = order.scratch.write("wrk.lua", script(path, body)).map_err(|error| error.to_string())?;
-    let seconds = order.per_second.map_or(SECONDS_MIN, |per_second| order.requests as f64 / per_second);
+pub(super) fn run(spec: &LoadSpec<'_>, path: &str, body: &str) -> Result<LoadResult, String> {
+    let script = spec.scratch.write("wrk.lua", script(path, body)).map_err(|error| error.to_string())?;
+    let seconds = spec.per_second.map_or(SECONDS_MIN, |per_second| spec.requests as f64 / per_second);
     let seconds = seconds.clamp(SECONDS_MIN, SECONDS_MAX).ceil();
     let mut command = Command::new("wrk");
-    command.args(["-t", "1", "-c", &order.width.connections.to_string(), "-d", &format!("{seconds:.0}s")]);
-    command.arg("-s").arg(script).arg(format!("http://127.0.0.1:{}{path}", order.port));
-    done(&output::of(command)?)
+    command.args(["-t", "1", "-c", &spec.in_flight.connections.to_string(), "-d", &format!("{seconds:.0}s")]);
+    command.arg("-s").arg(script).arg(format!("http://127.0.0.1:{}{path}", spec.port));
+    parse(&output::of(command)?)
 }
 
-/// All requests are made before the first is sent, so that the load generator has little to do.
+/// Builds all requests before it sends the first, so that the load generator itself needs little CPU.
 fn script(path: &str, body: &str) -> String {
     let body = body.replace('%', "%%").replace(ANY_NUMBER, "%012d");
     format!(
@@ -38,7 +38,7 @@ fn script(path: &str, body: &str) -> String {
     )
 }
 
-fn done(output: &str) -> Result<Done, String> {
+fn parse(output: &str) -> Result<LoadResult, String> {
     let wrong = || format!("wrk printed {}", output::shortened(output));
     if output.contains("Socket errors") || output.contains("Non-2xx") {
         return Err(wrong());
@@ -47,31 +47,33 @@ fn done(output: &str) -> Result<Done, String> {
     let counted = output.lines().find(|line| line.contains(" requests in ")).map(words).ok_or_else(wrong)?;
     let rate = output.lines().find_map(|line| line.strip_prefix("Requests/sec:")).ok_or_else(wrong)?;
     let requests = counted.first().and_then(|count| count.parse().ok()).ok_or_else(wrong)?;
-    Ok(Done { requests, per_second: rate.trim().parse().map_err(|_| wrong())? })
+    Ok(LoadResult { requests, per_second: rate.trim().parse().map_err(|_| wrong())? })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Done, done, script};
+    use super::{LoadResult, parse, script};
 
-    const PRINTED: &str = "Running 3s test @ http://127.0.0.1:1/v1/check\n  1 threads and 50 connections\n  \
+    const PRINTED: &str = "RunningServer 3s test @ http://127.0.0.1:1/v1/check\n  1 threads and 50 connections\n  \
         Thread Stats   Avg      Stdev     Max   +/- Stdev\n  120000 requests in 3.00s, 22.20MB read\n\
         Requests/sec:  40000.12\nTransfer/sec:      7.40MB\n";
 
     #[test]
     fn requests_and_their_rate_are_read() {
-        assert_eq!(done(PRINTED), Ok(Done { requests: 120_000, per_second: 40_000.12 }));
+        assert_eq!(parse(PRINTED), Ok(LoadResult { requests: 120_000, per_second: 40_000.12 }));
     }
 
     #[test]
-    fn answers_that_are_errors_are_errors() {
-        assert!(done(&format!("{PRINTED}  Non-2xx or 3xx responses: 3\n")).is_err());
-        assert!(done(&format!("{PRINTED}  Socket errors: connect 0, read 1, write 0, timeout 0\n")).is_err());
-        assert!(done("").is_err());
+    fn error_answers_are_errors() {
+        assert!(parse(&format!("{PRINTED}  Non-2xx or 3xx responses: 3\n")).is_err());
+        assert!(
+            parse(&format!("{PRINTED}  Socket errors: connect 0, read 1, write 0, timeout 0\n")).is_err()
+        );
+        assert!(parse("").is_err());
     }
 
     #[test]
-    fn bodies_differ_by_their_number() {
+    fn every_body_has_another_number() {
         assert!(
             script("/x", r#"{"user":"__rand_int__"}"#)
                 .contains(r#"string.format([[{"user":"%012d"}]], key)"#)

@@ -1,9 +1,8 @@
-//! The pictures of the algorithms and pacers: what is in `docs/pictures` is what `tidegate-lab pictures` makes, and what it
-//! says is so.
+//! The pictures: the files in `docs/pictures` are up to date, and what they show is true.
 
-mod drawn;
-mod held;
-mod paced;
+mod concurrency;
+mod drawing;
+mod pacers;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,16 +10,14 @@ use std::process::{Command, Output};
 use std::{fs, str};
 
 use tidegate::{Limiter, Timestamp};
-use tidegate_lab::pictures::{
-    self, Fate, LIMIT, PACERS, START_NS, SUBJECTS, Scene, Subject, Units, WINDOW_NS,
-};
+use tidegate_lab::pictures::{self, LIMIT, Run, START_NS, SUBJECTS, Subject, SubjectKind, WINDOW_NS};
 
-use drawn::Drawn;
+use drawing::Drawing;
 
-/// Below this a file is quick to load and to review.
+/// Larger files would be slow to load and to review.
 const FILE_BYTES_MAX: usize = 40 << 10;
-/// Longer sentences do not fit the width of a picture in a wide font.
-const SENTENCE_CHARS_MAX: usize = 116;
+/// A longer caption does not fit the width of a picture in a wide font.
+const CAPTION_CHARS_MAX: usize = 116;
 
 fn committed() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/pictures")
@@ -41,15 +38,19 @@ fn files(directory: &Path) -> BTreeMap<String, String> {
     entries.map(read).collect()
 }
 
-fn scene(name: &str) -> Scene {
-    let subject = SUBJECTS.iter().find(|subject| subject.algorithm.as_str() == name);
-    Scene::of(subject.expect("every algorithm is pictured")).expect("its limit is one")
+fn run(name: &str) -> Run {
+    Run::of(SUBJECTS.iter().find(|subject| subject.name == name).expect("every algorithm is pictured"))
 }
 
-/// The instants at which a limiter of its own admits, and those at which what it admits goes on.
+fn limits() -> impl Iterator<Item = &'static Subject> {
+    let is_limit = |kind| matches!(kind, SubjectKind::Rate | SubjectKind::Concurrency);
+    SUBJECTS.iter().filter(move |subject| is_limit(subject.kind))
+}
+
+/// When a separate limiter admits requests, and when those leave.
 fn recount(subject: &Subject) -> (Vec<u64>, Vec<u64>) {
-    if subject.units == Units::Held {
-        let admitted = held::admitted_ns();
+    if subject.kind == SubjectKind::Concurrency {
+        let admitted = concurrency::admitted_ns();
         return (admitted.clone(), admitted);
     }
     let limiter = Limiter::new(subject.limit()).expect("a limit");
@@ -64,7 +65,7 @@ fn recount(subject: &Subject) -> (Vec<u64>, Vec<u64>) {
     (admitted, leaving)
 }
 
-/// The most of them in any window that ends with one of them.
+/// The most instants in any window that ends with one of them.
 fn worst(instants_ns: &[u64]) -> usize {
     let within = |last: &u64| instants_ns.iter().filter(|at| *at <= last && last - *at < WINDOW_NS).count();
     instants_ns.iter().map(within).max().unwrap_or(0)
@@ -77,7 +78,7 @@ fn the_files_in_docs_are_what_the_command_makes() {
     let made = lab(&["pictures", "--out", out.to_str().expect("a path of text")]);
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     let (fresh, kept) = (files(&out), files(&committed()));
-    let hint = "to make them anew, run `cargo run -p tidegate-lab -- pictures` in the top directory";
+    let hint = "to draw them again, run `cargo run -p tidegate-lab -- pictures` in the top directory";
     assert!(
         fresh.keys().eq(kept.keys()),
         "docs/pictures has {:?}, not {:?}; {hint}",
@@ -85,32 +86,28 @@ fn the_files_in_docs_are_what_the_command_makes() {
         fresh.keys()
     );
     for (name, svg) in &fresh {
-        assert!(kept[name] == *svg, "docs/pictures/{name} is not what the code draws now; {hint}");
+        assert!(kept[name] == *svg, "docs/pictures/{name} is out of date; {hint}");
         let stdout = str::from_utf8(&made.stdout).expect("text");
-        assert!(stdout.contains(name.as_str()), "{name} is not among\n{stdout}");
+        assert!(stdout.contains(name.as_str()), "{name} is missing in\n{stdout}");
     }
-    assert_eq!(fresh.len(), SUBJECTS.len() + PACERS.len() + 1);
+    assert_eq!(fresh.len(), SUBJECTS.len() + 1);
 }
 
 #[test]
 fn every_algorithm_is_pictured_once() {
     let pictures = files(&committed());
-    let overview = Drawn::read(&pictures["overview.svg"]);
+    let overview = Drawing::read(&pictures["overview.svg"]);
     for algorithm in tidegate::AlgorithmName::ALL {
-        assert_eq!(
-            SUBJECTS.iter().filter(|subject| subject.algorithm == algorithm).count(),
-            1,
-            "{algorithm}"
-        );
+        assert_eq!(limits().filter(|subject| subject.name == algorithm.as_str()).count(), 1, "{algorithm}");
         let file_name = format!("{algorithm}.svg");
         let picture = pictures.get(&file_name).unwrap_or_else(|| panic!("there is no {file_name}"));
-        Drawn::read(picture).assert_says(&file_name, algorithm.as_str());
-        overview.assert_says("overview.svg", algorithm.as_str());
+        Drawing::read(picture).assert_shows(&file_name, algorithm.as_str());
+        overview.assert_shows("overview.svg", algorithm.as_str());
     }
 }
 
 #[test]
-fn pictures_are_well_formed_and_say_what_they_are() {
+fn pictures_are_well_formed_and_labelled() {
     for (name, svg) in files(&committed()) {
         let document = roxmltree::Document::parse(&svg).unwrap_or_else(|error| panic!("{name}: {error}"));
         let root = document.root_element();
@@ -133,70 +130,67 @@ fn pictures_are_well_formed_and_say_what_they_are() {
 #[test]
 fn the_figures_in_a_picture_agree_with_a_recount() {
     let pictures = files(&committed());
-    for subject in &SUBJECTS {
-        let name = subject.algorithm.as_str();
+    for subject in limits() {
+        let name = subject.name;
         let (admitted, leaving) = recount(subject);
         let denied = pictures::arrivals().count() - admitted.len();
-        let at_once = admitted.iter().zip(&leaving).filter(|(came, left)| came == left).count();
-        let delayed = admitted.len() - at_once;
+        let now = admitted.iter().zip(&leaving).filter(|(came, left)| came == left).count();
+        let delayed = admitted.len() - now;
         let (came_worst, left_worst) = (worst(&admitted), worst(&leaving));
         let figures = if delayed == 0 {
-            vec![format!("{at_once} admitted"), format!("worst second: {came_worst} admitted")]
+            vec![format!("{now} admitted"), format!("worst second: {came_worst} admitted")]
         } else {
             let worst = format!("worst second: {came_worst} admitted, {left_worst} leave");
-            vec![format!("{at_once} admitted at once"), format!("{delayed} after a wait"), worst]
+            vec![format!("{now} admitted now"), format!("{delayed} admitted later"), worst]
         };
         let bracket = [format!("{denied} denied"), format!("{came_worst} admitted in 1 s")];
 
-        let drawn = Drawn::read(&pictures[&format!("{name}.svg")]);
+        let drawing = Drawing::read(&pictures[&format!("{name}.svg")]);
         for figure in figures.iter().chain(&bracket) {
-            drawn.assert_says(name, figure);
+            drawing.assert_shows(name, figure);
         }
-        assert_eq!(drawn.marks, [at_once, delayed, denied], "{name}: dots, rings, crosses");
-        assert_eq!(drawn.leaving, if delayed == 0 { 0 } else { admitted.len() }, "{name}");
+        assert_eq!(drawing.marks, [now, delayed, denied], "{name}: dots, rings, crosses");
+        assert_eq!(drawing.departures, if delayed == 0 { 0 } else { admitted.len() }, "{name}");
 
         let overview = &pictures["overview.svg"];
         for figure in [format!(">{} admitted<", admitted.len()), format!(">worst second: {came_worst}<")] {
-            assert!(overview.contains(&figure), "the overview does not say `{figure}` of {name}");
+            assert!(overview.contains(&figure), "the overview does not show `{figure}` for {name}");
         }
     }
 }
 
 #[test]
-fn every_request_has_one_fate() {
-    for subject in &SUBJECTS {
-        let scene = Scene::of(subject).expect("a limit");
-        let came: Vec<u64> = scene.run.requests.iter().map(|request| request.at_ns).collect();
-        assert!(came.iter().copied().eq(pictures::arrivals()), "{}", scene.name);
-        assert!(came.is_sorted(), "{}", scene.name);
-        assert_eq!(scene.tally.admitted() + scene.tally.denied, came.len() as u64, "{}", scene.name);
-        let steady = scene.run.requests.iter().take_while(|request| request.at_ns < 2_000_000_000);
-        assert!(steady.clone().all(|request| request.fate == Fate::Admitted), "{}", scene.name);
+fn every_request_is_decided_and_the_steady_phase_is_admitted() {
+    for subject in limits() {
+        let (name, run) = (subject.name, Run::of(subject));
+        let came: Vec<u64> = run.requests.iter().map(|request| request.at_ns).collect();
+        assert!(came.iter().copied().eq(pictures::arrivals()), "{name}");
+        assert!(came.is_sorted(), "{name}");
+        let steady = run.requests.iter().take_while(|request| request.at_ns < 2_000_000_000);
+        assert!(steady.clone().all(|request| request.leaves_ns == Some(request.at_ns)), "{name}");
         assert_eq!(steady.count(), 16);
     }
 }
 
 #[test]
 fn the_worst_second_is_what_each_algorithm_promises() {
-    let worst = |name: &str| scene(name).worst.requests;
-    let fixed = scene("fixed_window").worst;
-    assert_eq!(fixed.requests, 2 * LIMIT);
-    assert!(
-        fixed.last_ns - fixed.first_ns < WINDOW_NS / 4,
-        "the trace does not show the burst across an edge"
-    );
+    let worst = |name: &str| run(name).worst_ns().len() as u64;
+    let fixed_ns = run("fixed_window").worst_ns();
+    assert_eq!(fixed_ns.len() as u64, 2 * LIMIT);
+    let span_ns = fixed_ns[fixed_ns.len() - 1] - fixed_ns[0];
+    assert!(span_ns < WINDOW_NS / 4, "the trace does not show the burst across an edge");
     assert_eq!((worst("sliding_log"), worst("sub_windows")), (LIMIT, LIMIT));
     assert!((LIMIT + 1..2 * LIMIT).contains(&worst("sliding_window")));
     assert!((LIMIT + 1..=LIMIT + 5).contains(&worst("gcra")));
     assert!((LIMIT + 1..=2 * LIMIT).contains(&worst("token_bucket")));
-    let leaky = scene("leaky_bucket");
-    assert_eq!(leaky.worst_leaving.map(|worst| worst.requests), Some(LIMIT));
-    let leaving: Vec<u64> = leaky.run.departures_ns().collect();
+    let leaky = run("leaky_bucket");
+    assert_eq!(leaky.leaving_max().map(|leaving| leaving as u64), Some(LIMIT));
+    let leaving: Vec<u64> = leaky.departures_ns().collect();
     assert!(leaving.windows(2).all(|pair| pair[1] - pair[0] >= WINDOW_NS / LIMIT));
     assert!(leaving.iter().all(|at_ns| *at_ns < pictures::END_NS), "some leave after the picture ends");
 }
 
-/// The level after the last request of each instant, recounted from what was admitted before it.
+/// Recounts the level from the requests admitted before.
 #[test]
 fn the_level_is_what_counts_against_the_limit() {
     for name in ["sliding_log", "fixed_window"] {
@@ -204,7 +198,7 @@ fn the_level_is_what_counts_against_the_limit() {
             "sliding_log" => now_ns - admitted_ns < WINDOW_NS,
             _ => admitted_ns / WINDOW_NS == now_ns / WINDOW_NS,
         };
-        let run = scene(name).run;
+        let run = run(name);
         for now_ns in pictures::arrivals() {
             let used = run.admitted_ns().filter(|at_ns| *at_ns <= now_ns && counts(*at_ns, now_ns)).count();
             let level =
@@ -212,22 +206,30 @@ fn the_level_is_what_counts_against_the_limit() {
             assert_eq!(level.units, used as u64, "{name} at {now_ns} ns");
         }
     }
+}
+
+#[test]
+fn the_level_reaches_the_labelled_maximum() {
     for subject in &SUBJECTS {
-        let run = Scene::of(subject).expect("a limit").run;
-        assert_eq!(run.levels.iter().map(|level| level.units).max(), Some(run.room), "{}", subject.algorithm);
-        assert!(run.levels.is_sorted_by_key(|level| level.at_ns), "{}", subject.algorithm);
+        let (name, run) = (subject.name, Run::of(subject));
+        assert_eq!(run.levels.iter().map(|level| level.units).max(), Some(run.level_max), "{name}");
+        assert!(run.levels.is_sorted_by_key(|level| level.at_ns), "{name}");
+        // "burst 5", "queue 10 + 1", "5 in 500 ms"
+        let label = subject.bound.split(" in ").next().expect("a label");
+        let labelled: u64 = label.split(' ').filter_map(|word| word.parse::<u64>().ok()).sum();
+        assert_eq!(labelled, run.level_max, "{name}: {}", subject.bound);
     }
 }
 
 #[test]
-fn sentences_fit_a_picture() {
-    for Subject { algorithm, see, .. } in &SUBJECTS {
-        assert!(see.chars().count() <= SENTENCE_CHARS_MAX, "{algorithm}: {}", see.chars().count());
+fn captions_fit_a_picture() {
+    for Subject { name, caption, .. } in &SUBJECTS {
+        assert!(caption.chars().count() <= CAPTION_CHARS_MAX, "{name}: {}", caption.chars().count());
     }
 }
 
 #[test]
-fn a_directory_that_cannot_be_made_is_named() {
+fn a_directory_that_cannot_be_created_is_named() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
     let refused = lab(&["pictures", "--out", file]);
     let stderr = String::from_utf8_lossy(&refused.stderr);

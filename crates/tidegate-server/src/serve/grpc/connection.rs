@@ -1,4 +1,4 @@
-//! A connection: all of its streams in one task.
+//! One connection: a single task polls all its streams.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -12,33 +12,33 @@ use http::Request;
 use tokio::time::timeout;
 
 use super::GrpcShared;
-use super::bell::WakeFlag;
 use super::calls::{Call, Dispatcher};
-use super::idle::{IdleMonitor, OpenCalls, IdleAction};
-use crate::serve::listening::Stream;
-use crate::serve::sleepers::FutureSet;
-use crate::serve::when_woken::PollOnWake;
+use super::idle::{IdleAction, IdleMonitor, OpenCalls};
+use super::wake_flag::WakeFlag;
+use crate::serve::future_set::FutureSet;
+use crate::serve::listen::Stream;
+use crate::serve::poll_on_wake::PollOnWake;
 
-/// The most streams of a connection at a time.
+/// Maximum number of concurrent streams per connection.
 pub const STREAMS_MAX: u32 = 256;
-/// The longest headers of a stream, in bytes as HTTP/2 counts them.
+/// Maximum size of a stream's headers, in bytes as HTTP/2 counts them.
 pub const HEADER_LIST_BYTES_MAX: u32 = 16 << 10;
-/// The most bytes that the calls of a connection keep, all together: of bodies that are not all there, and of requests that
-/// are held.
+/// Maximum bytes that all calls of a connection keep together: incomplete bodies and waiting requests.
 pub const KEPT_BYTES_MAX: usize = 4 << 20;
 
-/// How much may arrive on a connection that nobody has looked at, in bytes.
+/// Flow control: bytes that a client may send on a connection before the server reads them.
 const CONNECTION_WINDOW_BYTES: u32 = 1 << 20;
-/// The most streams that a client gives up before they were looked at, before it is told to calm down.
+/// Maximum number of streams that a client may reset before the server accepts them. Above it, h2 closes the
+/// connection.
 const RESET_STREAMS_MAX: usize = 64;
-/// The most answers that wait to be written, in bytes for each stream.
+/// Maximum bytes per stream that are queued for writing.
 const SEND_BUFFER_BYTES_MAX: usize = 64 << 10;
-/// The most streams that are taken before they are answered: as many as there can be, unless the client gives some up
+/// Maximum number of streams accepted in one round. More than this can only be open if the client resets some
 /// meanwhile.
 const NEW_STREAMS_MAX: usize = STREAMS_MAX as usize;
 
-/// How often a connection goes on by itself before it lets others have their turn. The runtime has a bound of its own, which
-/// a task that is not woken while it works would not hear of.
+/// Maximum number of rounds before the task yields to other tasks. Tokio's own budget does not suffice: it works by
+/// waking the task, and [`WakeFlag`] ignores wakes during a poll.
 const POLL_ROUNDS_MAX: usize = 16;
 
 /// Serves a connection until it ends.
@@ -50,23 +50,22 @@ pub async fn serve(stream: Stream, shared: Arc<GrpcShared>) {
         .max_send_buffer_size(SEND_BUFFER_BYTES_MAX)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
         .handshake::<_, Bytes>(stream);
-    let first_word = timeout(shared.bounds.header_timeout, handshake);
     let h2 = tokio::select! {
         () = shared.app.drain.wait() => return,
-        connected = first_word => match connected {
+        result = timeout(shared.bounds.header_timeout, handshake) => match result {
             Ok(Ok(h2)) => h2,
             _ => return,
         },
     };
     let mut connection = GrpcConnection::new(h2, shared);
-    let mut bell = WakeFlag::new(Waker::noop());
+    let mut wake_flag = WakeFlag::new(Waker::noop());
     let mut waker = Waker::noop().clone();
     poll_fn(|task| {
-        if !bell.is_for(task.waker()) {
-            bell = WakeFlag::new(task.waker());
-            waker = Waker::from(Arc::clone(&bell));
+        if !wake_flag.is_for(task.waker()) {
+            wake_flag = WakeFlag::new(task.waker());
+            waker = Waker::from(Arc::clone(&wake_flag));
         }
-        connection.poll(&mut Context::from_waker(&waker), &bell)
+        connection.poll(&mut Context::from_waker(&waker), &wake_flag)
     })
     .await;
 }
@@ -74,25 +73,25 @@ pub async fn serve(stream: Stream, shared: Arc<GrpcShared>) {
 struct GrpcConnection {
     h2: H2<Stream, Bytes>,
     dispatcher: Dispatcher,
-    /// The streams that have arrived and were not looked at.
+    /// Accepted streams that are not handled yet.
     new_streams: Vec<(Request<RecvStream>, SendResponse<Bytes>)>,
-    /// Those that take longer.
+    /// Calls that were not answered immediately.
     calls: FutureSet<Call>,
     idle: IdleMonitor,
-    /// Until the server is about to stop; none afterwards.
+    /// Ready when the server starts to drain; `None` afterwards.
     draining: Option<PollOnWake<DrainFuture>>,
 }
 
 type DrainFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// What comes next.
+/// What the connection's task does next.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PollStep {
-    /// Something has changed, so everything is to be looked at again.
+    /// Something changed: poll everything again.
     Repeat,
-    /// Nothing, until the task is woken.
+    /// Nothing to do until the task is woken.
     Wait,
-    /// Nothing any more.
+    /// The connection has ended.
     Done,
 }
 
@@ -110,12 +109,12 @@ impl GrpcConnection {
         }
     }
 
-    /// Goes on until there is nothing to do; ready when the connection is over.
-    fn poll(&mut self, context: &mut Context<'_>, bell: &WakeFlag) -> Poll<()> {
+    /// Polls until there is nothing left to do. Ready when the connection has ended.
+    fn poll(&mut self, context: &mut Context<'_>, wake_flag: &WakeFlag) -> Poll<()> {
         for _ in 0..POLL_ROUNDS_MAX {
-            bell.start_polling();
-            // To poll is also to write what waits to be written. So all that has arrived is taken before any of it is
-            // answered, and the answers leave together.
+            wake_flag.start_polling();
+            // `poll_accept` also writes queued responses. Accept all streams before answering any of them, so that
+            // their responses are written together.
             while self.new_streams.len() < NEW_STREAMS_MAX {
                 match self.h2.poll_accept(context) {
                     Poll::Ready(Some(Ok(stream))) => self.new_streams.push(stream),
@@ -123,18 +122,20 @@ impl GrpcConnection {
                     Poll::Pending => break,
                 }
             }
-            let answered = self.poll_calls(context);
+            let calls_step = self.poll_calls(context);
             match self.poll_timers(context) {
                 PollStep::Done => return Poll::Ready(()),
-                PollStep::Wait if answered == PollStep::Wait && bell.try_idle() => return Poll::Pending,
+                PollStep::Wait if calls_step == PollStep::Wait && wake_flag.try_idle() => {
+                    return Poll::Pending;
+                }
                 PollStep::Wait | PollStep::Repeat => {}
             }
         }
-        bell.wake_task();
+        wake_flag.wake_task();
         Poll::Pending
     }
 
-    /// Answers what can be answered, which is then to be written.
+    /// Starts new calls and polls the unfinished ones.
     fn poll_calls(&mut self, context: &mut Context<'_>) -> PollStep {
         let has_arrived = !self.new_streams.is_empty();
         self.idle.record_streams(self.new_streams.len());
@@ -147,7 +148,7 @@ impl GrpcConnection {
         if self.dispatcher.take_has_written() || has_arrived { PollStep::Repeat } else { PollStep::Wait }
     }
 
-    /// Whether the server stops, or nothing has been asked for long.
+    /// Checks whether the server drains and whether the connection is idle.
     fn poll_timers(&mut self, context: &mut Context<'_>) -> PollStep {
         if self.draining.as_mut().is_some_and(|draining| draining.poll(context).is_ready()) {
             self.draining = None;

@@ -1,45 +1,58 @@
 //! The gRPC listener: Envoy's rate limit service, health and reflection.
 //!
 //! ```text
-//! connection.rs   HTTP/2 by the crate h2; everything of a connection in one task       ->  streams
-//! bell.rs         what wakes that task; idle.rs when it is about to end
-//! head.rs         which method, from the headers                                       ->  Method
-//! framing.rs      a message out of a body                                              ->  bytes
-//! messages/       protobuf, by wire/                                                   ->  RlsRequest
-//! serve/rls       the decision                                                         ->  RlsResponse
-//! messages/, framing.rs, status.rs                                                     ->  frames
-//! calls/          what takes longer: half a body, a request that is held, a stream of answers
+//! connection.rs   HTTP/2 by the crate h2; one task per connection    ->  streams
+//! method.rs       the method, from the headers                       ->  GrpcMethod
+//! framing.rs      splits a body into messages                        ->  bytes
+//! messages/       decodes protobuf with wire/                        ->  RlsRequest
+//! serve/rls       decides                                            ->  RlsResponse
+//! messages/, framing.rs, status.rs   encode the response             ->  frames
+//! calls/          calls that are not answered immediately: incomplete bodies, waiting requests, streams
+//! wake_flag.rs    wakes the connection's task; idle.rs closes or pings idle connections
 //! ```
 //!
-//! A connection first takes all streams that have arrived, then answers all of them, and only then writes: so what
-//! came together leaves together, with one call of the kernel. Nothing is spawned for a stream.
+//! The listener uses h2 and not tonic, because tonic answers stream by stream, which costs one write each. A connection
+//! accepts all streams that have arrived, answers them, and only then lets h2 write, so their responses leave with one
+//! system call. (h2 writes whenever it is polled for the next stream.) Nothing is spawned for a stream.
+//!
+//! Protobuf is read and written by hand (`wire/`). A request borrows from the bytes of its message, so its fields need
+//! no allocation. The descriptors for reflection are tables (`reflection/`), so the build needs no protobuf compiler.
+//! Tests compare messages and descriptors with the published ones.
+//!
+//! A call that has to wait, for a rule with `delay` or for a shared store, does not block other calls of its
+//! connection. Its future stays with the connection and leaves the wait queue when the client goes away. Each waiting
+//! call has its own waker (`serve/future_set.rs`), so only calls that were woken are polled.
+//!
+//! A connection has one timer, which is set again when it fires and not for each request. It checks for a drain only
+//! when it is woken for one: a shared lock for each request would be most of what a connection costs.
 
-mod bell;
 mod calls;
 mod connection;
 mod framing;
-mod head;
 mod health;
 mod idle;
 mod messages;
+mod method;
 mod reflection;
 mod status;
+mod wake_flag;
 mod wire;
 
 use std::sync::Arc;
 
-use super::listening::{ConnectionHandler, Stream};
+use super::listen::{ConnectionHandler, Stream};
 use super::rls::Details;
 use super::{App, Bounds, Protocol};
-pub use connection::{HEADER_LIST_BYTES_MAX, KEPT_BYTES_MAX, STREAMS_MAX};
 use status::GrpcStatus;
 
-/// Speaks gRPC.
+pub use connection::{HEADER_LIST_BYTES_MAX, KEPT_BYTES_MAX, STREAMS_MAX};
+
+/// The gRPC listener.
 pub struct Grpc {
     shared: Arc<GrpcShared>,
 }
 
-/// What all connections share.
+/// State shared by all connections.
 struct GrpcShared {
     app: Arc<App>,
     bounds: Bounds,
@@ -47,19 +60,19 @@ struct GrpcShared {
 }
 
 impl Grpc {
-    /// In front of this.
+    /// With the default bounds and details.
     pub fn new(app: Arc<App>) -> Self {
         Self::with_options(app, Bounds::default(), Details::default())
     }
 
-    /// In front of this, within these bounds, with so much said in headers and metadata.
+    /// With these bounds. `details` selects the headers and metadata of responses.
     pub fn with_options(app: Arc<App>, bounds: Bounds, details: Details) -> Self {
         Self { shared: Arc::new(GrpcShared { app, bounds, details }) }
     }
 }
 
 impl GrpcShared {
-    /// A call came to nothing, for this reason.
+    /// Counts a call that ended with an error.
     fn count_rejected(&self, status: &GrpcStatus) {
         self.app.metrics.count_rejected_request(Protocol::Grpc, status.code.as_str());
     }

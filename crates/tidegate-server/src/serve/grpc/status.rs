@@ -1,4 +1,4 @@
-//! How a call ends: a code, and what went wrong.
+//! How a call ends: a status code and a message.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -8,52 +8,51 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response};
 
 use crate::text;
 
-/// What says how a call ended.
+/// The status code of a call.
 pub const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
-/// What went wrong, as text.
+/// The error message of a call.
 pub const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
-/// What a body may be compressed with.
+/// The supported compressions.
 pub const GRPC_ACCEPT_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encoding");
-/// What every answer is.
+/// The content type of every response.
 pub const APPLICATION_GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
 
 const OK: HeaderValue = HeaderValue::from_static("0");
 const IDENTITY: HeaderValue = HeaderValue::from_static("identity");
 
-/// The most characters of a message.
+/// Maximum characters of a message.
 const MESSAGE_CHARS_MAX: usize = 500;
 
-/// What kind of thing went wrong, by the number it has in gRPC.
+/// Status codes with their numbers in gRPC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum GrpcCode {
-    /// The request makes no sense.
+    /// The request is invalid.
     InvalidArgument = 3,
-    /// It took longer than the client waits.
+    /// The call took longer than the client waits.
     DeadlineExceeded = 4,
-    /// There is no such thing.
+    /// The service does not exist.
     NotFound = 5,
-    /// It is too large.
+    /// The request is too large.
     ResourceExhausted = 8,
-    /// There is no such method, or nobody here can do what is asked.
+    /// The method or the compression is not supported.
     Unimplemented = 12,
-    /// The call or the rules are broken.
+    /// The framing of the message is invalid, or the decision failed.
     Internal = 13,
-    /// The server is about to stop.
+    /// The server is shutting down.
     Unavailable = 14,
 }
 
-/// Why a call failed.
+/// The error that a call ended with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GrpcStatus {
-    /// What kind of thing went wrong.
     pub code: GrpcCode,
-    /// What, and what to do.
+    /// What went wrong, and what to do.
     pub message: Cow<'static, str>,
 }
 
 impl GrpcCode {
-    /// As metrics have it.
+    /// The code as a metric label.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::InvalidArgument => "invalid_argument",
@@ -68,12 +67,11 @@ impl GrpcCode {
 }
 
 impl GrpcStatus {
-    /// Of this kind, for this reason.
     pub fn new(code: GrpcCode, message: impl Into<Cow<'static, str>>) -> Self {
         Self { code, message: message.into() }
     }
 
-    /// As headers that are the whole answer.
+    /// A response of headers only.
     pub fn trailers_only(&self) -> Response<()> {
         let mut response = Response::new(());
         response.headers_mut().insert(CONTENT_TYPE, APPLICATION_GRPC);
@@ -81,7 +79,7 @@ impl GrpcStatus {
         response
     }
 
-    /// As what stands at the end of an answer.
+    /// The trailers that end a response.
     pub fn trailers(&self) -> HeaderMap {
         let mut trailers = HeaderMap::new();
         self.write_headers(&mut trailers);
@@ -90,7 +88,7 @@ impl GrpcStatus {
 
     fn write_headers(&self, headers: &mut HeaderMap) {
         headers.insert(GRPC_STATUS, HeaderValue::from(self.code as u16));
-        // It consists of characters that a header may have.
+        // The percent-encoded message has only characters that a header allows.
         if let Ok(message) = HeaderValue::from_str(&percent_encode(&self.message)) {
             headers.insert(GRPC_MESSAGE, message);
         }
@@ -100,21 +98,21 @@ impl GrpcStatus {
     }
 }
 
-/// What stands at the end of an answer to a call that went well.
+/// The trailers of a successful call.
 pub fn ok_trailers() -> HeaderMap {
     let mut trailers = HeaderMap::new();
     trailers.insert(GRPC_STATUS, OK);
     trailers
 }
 
-/// What stands in front of one.
+/// The headers of a successful call.
 pub fn ok_headers() -> Response<()> {
     let mut response = Response::new(());
     response.headers_mut().insert(CONTENT_TYPE, APPLICATION_GRPC);
     response
 }
 
-/// As gRPC has it: bytes of ASCII that can be seen stand for themselves, but for `%`.
+/// gRPC's percent-encoding: printable ASCII except `%` stays as it is.
 fn percent_encode(message: &str) -> String {
     let message = text::printable(message.as_bytes(), MESSAGE_CHARS_MAX);
     let mut encoded = String::with_capacity(message.len());

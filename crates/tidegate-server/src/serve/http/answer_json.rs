@@ -3,10 +3,10 @@
 use tidegate::rules::{Answer, KeyStatus, LimitAnswer, LimitId};
 use tidegate::{Nanos, Wait};
 
-use super::json;
-use crate::serve::rounded;
+use super::json_writer;
+use crate::serve::rounding;
 
-/// What one limit's answer takes, in bytes, about.
+/// Typical size of one limit's answer, in bytes.
 pub(super) const LIMIT_BYTES: usize = 256;
 
 /// Writes the fields of an answer, without the braces around them.
@@ -16,11 +16,11 @@ pub(super) fn write_fields(out: &mut Vec<u8>, answer: &Answer, waited: Nanos) {
     match answer.decider() {
         Some(decider) => {
             out.extend_from_slice(br#"","rule":"#);
-            json::write_text(out, &decider.rule.name);
+            json_writer::write_text(out, &decider.rule.name);
             out.extend_from_slice(br#","limit":"#);
             write_id(out, decider.id);
             out.extend_from_slice(br#","remaining":"#);
-            json::write_number(out, answer.remaining);
+            json_writer::write_number(out, answer.remaining);
         }
         None => out.extend_from_slice(br#"","rule":null,"limit":null,"remaining":null"#),
     }
@@ -32,26 +32,26 @@ pub(super) fn write_fields(out: &mut Vec<u8>, answer: &Answer, waited: Nanos) {
         false => br#","degraded":false,"limits":"#,
         true => br#","degraded":true,"limits":"#.as_slice(),
     });
-    json::write_list(out, answer.limits(), write_limit);
+    json_writer::write_list(out, answer.limits(), write_limit);
     if answer.candidates().len() > 0 {
         out.extend_from_slice(br#","candidates":"#);
-        json::write_list(out, answer.candidates(), write_limit);
+        json_writer::write_list(out, answer.candidates(), write_limit);
     }
 }
 
 fn write_limit(out: &mut Vec<u8>, limit: LimitAnswer<'_>) {
     out.extend_from_slice(br#"{"rule":"#);
-    json::write_text(out, &limit.rule.name);
+    json_writer::write_text(out, &limit.rule.name);
     out.extend_from_slice(br#","limit":"#);
     write_id(out, limit.id);
     out.extend_from_slice(br#","descriptor":"#);
-    json::write_number(out, limit.descriptor as u64);
+    json_writer::write_number(out, limit.descriptor as u64);
     out.extend_from_slice(br#","decision":""#);
     out.extend_from_slice(limit.kind.as_str().as_bytes());
     out.extend_from_slice(br#"","cost":"#);
-    json::write_number(out, limit.cost);
+    json_writer::write_number(out, limit.cost);
     out.extend_from_slice(br#","remaining":"#);
-    json::write_number(out, limit.outcome.remaining);
+    json_writer::write_number(out, limit.outcome.remaining);
     write_wait(out, limit.outcome.retry_after);
     write_millis(out, br#","reset_after_ms":"#, limit.outcome.reset_after);
     write_millis(out, br#","delay_ms":"#, limit.outcome.delay);
@@ -59,15 +59,15 @@ fn write_limit(out: &mut Vec<u8>, limit: LimitAnswer<'_>) {
         out.extend_from_slice(br#","key_missing":true"#);
     }
     out.extend_from_slice(br#","spec":"#);
-    json::write_text(out, limit.spec());
+    json_writer::write_text(out, limit.spec());
     out.push(b'}');
 }
 
-/// The limit's name, or its place from 1.
+/// The limit's name, or its position from 1.
 fn write_id(out: &mut Vec<u8>, id: &LimitId) {
     match id {
-        LimitId::Name(name) => json::write_text(out, name),
-        LimitId::Position(place) => json::write_number(out, *place as u64 + 1),
+        LimitId::Name(name) => json_writer::write_text(out, name),
+        LimitId::Position(index) => json_writer::write_number(out, *index as u64 + 1),
     }
 }
 
@@ -80,5 +80,5 @@ fn write_wait(out: &mut Vec<u8>, wait: Wait) {
 
 fn write_millis(out: &mut Vec<u8>, name: &[u8], span: Nanos) {
     out.extend_from_slice(name);
-    json::write_number(out, rounded::ceil_millis(span));
+    json_writer::write_number(out, rounding::ceil_millis(span));
 }

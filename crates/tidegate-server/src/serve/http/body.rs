@@ -1,78 +1,109 @@
-//! The body of a request, within bounds.
+//! Reads the body of a request, within bounds.
 
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
+use hyper::StatusCode;
 use hyper::body::{Body as _, Frame, Incoming};
 use tokio::time::Sleep;
 
-use super::pace::RequestGuard;
+use super::connection::HttpRequest;
+use super::reply::{ErrorReply, Problem};
+use super::tracker::RequestGuard;
 use crate::serve::settings::Bounds;
 
-/// Why there is no body.
+/// Reads the body of a request. The headers are dropped before it waits.
+pub(super) async fn read_body(
+    request: HttpRequest,
+    guard: &RequestGuard<'_>,
+    bounds: &Bounds,
+) -> Result<Bytes, ErrorReply> {
+    read(request.into_body(), guard, bounds).await.map_err(|error| error.into_reply(guard, bounds))
+}
+
+/// Why a body cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::serve) enum BodyError {
-    /// It is larger than it may be.
+enum BodyError {
     TooLarge,
-    /// It took longer than it may take.
     TimedOut,
-    /// It ended before it was over, or is not as HTTP says.
+    /// The body is shorter than announced, or malformed.
     Incomplete,
 }
 
-/// Reads the body of a request, whose head nobody needs any more.
-pub(in crate::serve) async fn read(
-    mut body: Incoming,
-    busy: &RequestGuard<'_>,
-    bounds: &Bounds,
-) -> Result<Bytes, BodyError> {
+impl BodyError {
+    #[cold]
+    fn into_reply(self, guard: &RequestGuard<'_>, bounds: &Bounds) -> ErrorReply {
+        let (status, message) = match self {
+            Self::TooLarge => {
+                guard.abandon_body();
+                let max = bounds.body_bytes_max;
+                let message =
+                    format!("the body is larger than {max} bytes (hint: send fewer requests at a time)");
+                (StatusCode::PAYLOAD_TOO_LARGE, message)
+            }
+            Self::TimedOut => {
+                let timeout = bounds.header_timeout;
+                let message =
+                    format!("the request did not arrive within {timeout:?} (hint: is content-length right?)");
+                (StatusCode::REQUEST_TIMEOUT, message)
+            }
+            Self::Incomplete => {
+                let message = "the body is incomplete (hint: is content-length right?)";
+                (StatusCode::BAD_REQUEST, message.to_owned())
+            }
+        };
+        Problem::new(status, message).closing().into_error_reply()
+    }
+}
+
+async fn read(mut body: Incoming, guard: &RequestGuard<'_>, bounds: &Bounds) -> Result<Bytes, BodyError> {
     let body = &mut body;
-    // What is too large is said at once. Whoever sends it may be far from done.
+    // Reject a large body early: the client may need long to send it.
     if body.size_hint().lower() > bounds.body_bytes_max as u64 {
         return Err(BodyError::TooLarge);
     }
-    let mut late = BodyTimeout { busy, bounds, pendings: 0, timer: None };
-    let Some(first) = next_chunk(body, &mut late).await? else { return Ok(Bytes::new()) };
-    // Nearly always it comes in one piece.
+    let mut timeout = BodyTimeout { guard, bounds, pendings: 0, timer: None };
+    let Some(first) = next_chunk(body, &mut timeout).await? else { return Ok(Bytes::new()) };
+    // Nearly always the body comes in one chunk.
     if body.is_end_stream() && first.len() <= bounds.body_bytes_max {
         return Ok(first);
     }
-    let (mut whole, mut piece) = (BytesMut::new(), Some(first));
-    while let Some(more) = piece {
-        if whole.len() + more.len() > bounds.body_bytes_max {
+    let (mut whole, mut next) = (BytesMut::new(), Some(first));
+    while let Some(chunk) = next {
+        if whole.len() + chunk.len() > bounds.body_bytes_max {
             return Err(BodyError::TooLarge);
         }
-        whole.extend_from_slice(&more);
-        piece = next_chunk(body, &mut late).await?;
+        whole.extend_from_slice(&chunk);
+        next = next_chunk(body, &mut timeout).await?;
     }
     Ok(whole.freeze())
 }
 
-/// The next piece; none at the end.
-async fn next_chunk(body: &mut Incoming, late: &mut BodyTimeout<'_>) -> Result<Option<Bytes>, BodyError> {
+/// The next chunk of the body; `None` at the end.
+async fn next_chunk(body: &mut Incoming, timeout: &mut BodyTimeout<'_>) -> Result<Option<Bytes>, BodyError> {
     loop {
         let frame = poll_fn(|context| match Pin::new(&mut *body).poll_frame(context) {
             Poll::Ready(frame) => Poll::Ready(Ok(frame)),
-            Poll::Pending => late.poll(context).map(|()| Err(BodyError::TimedOut)),
+            Poll::Pending => timeout.poll(context).map(|()| Err(BodyError::TimedOut)),
         });
         match frame.await?.map(|frame| frame.map(Frame::into_data)) {
             None => return Ok(None),
             Some(Ok(Ok(data))) if !data.is_empty() => return Ok(Some(data)),
-            // What stands behind a body in chunks says nothing to us.
+            // Trailers are ignored.
             Some(Ok(_)) => {}
             Some(Err(_)) => return Err(BodyError::Incomplete),
         }
     }
 }
 
-/// The time that a body may take: what the head has left of that of the whole request.
+/// The timeout of a body: the time for the whole request, without what its headers took.
 ///
-/// The first poll of a body comes to nothing even if it is there already, for that is how the library learns that
-/// somebody wants it. So the alarm is set only by the second.
+/// The first poll of a body is pending even if the body has arrived, because that poll tells hyper that the body is
+/// wanted. So the timer is set only at the second poll.
 struct BodyTimeout<'b> {
-    busy: &'b RequestGuard<'b>,
+    guard: &'b RequestGuard<'b>,
     bounds: &'b Bounds,
     pendings: u32,
     timer: Option<Pin<Box<Sleep>>>,
@@ -84,9 +115,10 @@ impl BodyTimeout<'_> {
         if self.pendings < 2 {
             return Poll::Pending;
         }
-        let (busy, bounds) = (self.busy, self.bounds);
-        let alarm =
-            self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(busy.arrival_deadline(bounds))));
-        alarm.as_mut().poll(context)
+        let (guard, bounds) = (self.guard, self.bounds);
+        let timer = self
+            .timer
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(guard.arrival_deadline(bounds))));
+        timer.as_mut().poll(context)
     }
 }

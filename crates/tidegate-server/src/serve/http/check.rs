@@ -1,4 +1,4 @@
-//! `/v1/check` and `/v1/peek`: one request or several.
+//! `/v1/check` and `/v1/peek`: one request or a batch.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -9,116 +9,113 @@ use tidegate::rules::{Answer, Request};
 use tidegate::{DecideOutput, EngineError, Nanos};
 
 use super::reply::{ContentType, Reply, reply};
-use super::{answer_json, answered, asking};
-use crate::json::{self, SingleOrBatch, JsonRequest};
-use crate::serve::sleepers::FutureSet;
+use super::{answer_json, answer_reply, error_reply, json_writer};
+use crate::json::{self, JsonRequest, SingleOrBatch};
+use crate::serve::future_set::FutureSet;
 use crate::serve::{App, Protocol};
 
-/// Decides what the body asks, and charges for it.
+/// Decides the request or batch in the body, and charges it.
 pub(super) async fn check(app: &App, body: Bytes) -> Reply {
     match json::read_single_or_batch(&body) {
-        Ok(SingleOrBatch::Single(read)) => {
-            let entries = read.entry_refs();
+        Ok(SingleOrBatch::Single(json)) => {
+            let entries = json.entry_refs();
             let descriptors = entries.descriptors();
-            let request = Request { domain: read.domain(), descriptors: &descriptors };
-            let asked_at = app.timing_start();
-            let deciding = app.start_check(&request, asked_at);
-            match deciding.as_now() {
-                Some(decided) => {
-                    app.record(Protocol::Http, &request, decided, asked_at);
-                    check_reply(decided)
+            let request = Request { domain: json.domain(), descriptors: &descriptors };
+            let start = app.timing_start();
+            let future = app.start_check(&request, start);
+            match future.as_now() {
+                Some(output) => {
+                    app.record(Protocol::Http, &request, output, start);
+                    check_reply(output)
                 }
-                None => {
-                    check_reply(&Box::pin(app.finish(Protocol::Http, &request, deciding, asked_at)).await)
-                }
+                None => check_reply(&Box::pin(app.finish(Protocol::Http, &request, future, start)).await),
             }
         }
-        Ok(SingleOrBatch::Batch(all)) => Box::pin(check_all(app, &all)).await,
-        Err(error) => asking::request_error_reply(&error),
+        Ok(SingleOrBatch::Batch(requests)) => Box::pin(check_all(app, &requests)).await,
+        Err(error) => error_reply::request_error_reply(&error),
     }
 }
 
-fn check_reply(decided: &Result<DecideOutput, EngineError>) -> Reply {
-    match decided {
-        Ok(decided) => answered::answer_reply(&decided.answer, decided.waited, &[]),
-        Err(error) => asking::engine_error_reply(error),
+fn check_reply(output: &Result<DecideOutput, EngineError>) -> Reply {
+    match output {
+        Ok(output) => answer_reply::answer_reply(&output.answer, output.waited, &[]),
+        Err(error) => error_reply::engine_error_reply(error),
     }
 }
 
-/// Answers what the body asks as [`check`] would, and charges nothing.
+/// Answers as [`check`] would, without charging.
 pub(super) async fn peek(app: &App, body: &Bytes) -> Reply {
     match json::read_single_or_batch(body) {
-        Ok(SingleOrBatch::Single(read)) => match peek_one(app, &read).await {
-            Ok(peeked) => answered::answer_reply(&peeked.answer, Nanos::ZERO, &[]),
-            Err(error) => asking::engine_error_reply(&error),
+        Ok(SingleOrBatch::Single(json)) => match peek_one(app, &json).await {
+            Ok(output) => answer_reply::answer_reply(&output.answer, Nanos::ZERO, &[]),
+            Err(error) => error_reply::engine_error_reply(&error),
         },
-        Ok(SingleOrBatch::Batch(all)) => Box::pin(peek_all(app, &all)).await,
-        Err(error) => asking::request_error_reply(&error),
+        Ok(SingleOrBatch::Batch(requests)) => Box::pin(peek_all(app, &requests)).await,
+        Err(error) => error_reply::request_error_reply(&error),
     }
 }
 
-async fn peek_one(app: &App, read: &JsonRequest<'_>) -> Result<DecideOutput, EngineError> {
-    let entries = read.entry_refs();
+async fn check_one(app: &App, json: &JsonRequest<'_>) -> Result<DecideOutput, EngineError> {
+    let entries = json.entry_refs();
     let descriptors = entries.descriptors();
-    app.peek(&Request { domain: read.domain(), descriptors: &descriptors }).await
+    app.check(Protocol::Http, &Request { domain: json.domain(), descriptors: &descriptors }).await
 }
 
-async fn check_one(app: &App, read: &JsonRequest<'_>) -> Result<DecideOutput, EngineError> {
-    let entries = read.entry_refs();
+async fn peek_one(app: &App, json: &JsonRequest<'_>) -> Result<DecideOutput, EngineError> {
+    let entries = json.entry_refs();
     let descriptors = entries.descriptors();
-    let request = Request { domain: read.domain(), descriptors: &descriptors };
-    app.check(Protocol::Http, &request).await
+    app.peek(&Request { domain: json.domain(), descriptors: &descriptors }).await
 }
 
-/// Decides all of them in their order. Those that are held wait beside each other.
-async fn check_all(app: &App, all: &[JsonRequest<'_>]) -> Reply {
-    let decided = |read| async move {
-        match check_one(app, read).await {
-            Ok(decided) => batch_result(&decided.answer, decided.waited),
-            Err(error) => asking::engine_error_problem(&error).to_json(),
+/// Decides all requests in order. Those that must wait do so at the same time.
+async fn check_all(app: &App, requests: &[JsonRequest<'_>]) -> Reply {
+    let check = |request| async move {
+        match check_one(app, request).await {
+            Ok(output) => batch_result(&output.answer, output.waited),
+            Err(error) => error_reply::engine_error_problem(&error).to_json(),
         }
     };
-    batch_reply(&run_batch(all, decided).await)
+    batch_reply(&run_batch(requests, check).await)
 }
 
-/// Looks at all of them, beside each other where that takes a while.
-async fn peek_all(app: &App, all: &[JsonRequest<'_>]) -> Reply {
-    let looked = |read| async move {
-        match peek_one(app, read).await {
-            Ok(peeked) => batch_result(&peeked.answer, Nanos::ZERO),
-            Err(error) => asking::engine_error_problem(&error).to_json(),
+/// Peeks at all requests, at the same time if the store answers later.
+async fn peek_all(app: &App, requests: &[JsonRequest<'_>]) -> Reply {
+    let peek = |request| async move {
+        match peek_one(app, request).await {
+            Ok(output) => batch_result(&output.answer, Nanos::ZERO),
+            Err(error) => error_reply::engine_error_problem(&error).to_json(),
         }
     };
-    batch_reply(&run_batch(all, looked).await)
+    batch_reply(&run_batch(requests, peek).await)
 }
 
-/// What `answer` makes of each of them, asked in their order. The others have been decided, too, where one comes to nothing.
+/// Runs `answer` for each request, started in order. An error in one does not stop the others.
 async fn run_batch<'r, 'b, F: Future<Output = Vec<u8>>>(
-    all: &'r [JsonRequest<'b>],
+    requests: &'r [JsonRequest<'b>],
     answer: impl Fn(&'r JsonRequest<'b>) -> F,
 ) -> Vec<Vec<u8>> {
-    let mut results: Vec<Vec<u8>> = vec![Vec::new(); all.len()];
-    let mut unasked = all.iter().zip(&mut results);
-    let mut held = FutureSet::new();
+    let mut results: Vec<Vec<u8>> = vec![Vec::new(); requests.len()];
+    let mut unstarted = requests.iter().zip(&mut results);
+    let mut pending = FutureSet::new();
     poll_fn(|context| {
-        for (read, result) in unasked.by_ref() {
-            let mut answering = Box::pin(answer(read));
-            match answering.as_mut().poll(context) {
+        for (request, result) in unstarted.by_ref() {
+            let mut future = Box::pin(answer(request));
+            match future.as_mut().poll(context) {
                 Poll::Ready(answer) => *result = answer,
-                Poll::Pending => held.add((answering, result)),
+                Poll::Pending => pending.add((future, result)),
             }
         }
-        held.poll(context, |(answering, result), context| {
-            answering.as_mut().poll(context).map(|answer| **result = answer)
+        pending.poll(context, |(future, result), context| {
+            future.as_mut().poll(context).map(|answer| **result = answer)
         });
-        if held.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+        if pending.is_empty() { Poll::Ready(()) } else { Poll::Pending }
     })
     .await;
-    drop(held);
+    drop(pending);
     results
 }
 
-/// The answer to one of several requests.
+/// The JSON of one result of a batch.
 fn batch_result(answer: &Answer, waited: Nanos) -> Vec<u8> {
     let mut out = vec![b'{'];
     answer_json::write_fields(&mut out, answer, waited);
@@ -130,7 +127,7 @@ fn batch_reply(results: &[Vec<u8>]) -> Reply {
     let bytes: usize = results.iter().map(|result| result.len() + 1).sum();
     let mut out = Vec::with_capacity(bytes + 16);
     out.extend_from_slice(br#"{"results":"#);
-    super::json::write_list(&mut out, results, |out, result| out.extend_from_slice(result));
+    json_writer::write_list(&mut out, results, |out, result| out.extend_from_slice(result));
     out.push(b'}');
     reply(StatusCode::OK, ContentType::Json, out)
 }

@@ -1,40 +1,40 @@
-//! Requests that a page of another site has a browser send.
+//! Rejects requests that a page of another site makes a browser send.
 //!
-//! Such a page cannot read what is answered, and cannot send what is said to be JSON. But it can have a form sent, as
-//! `text/plain` or with no type at all, to a server that only the browser reaches: on this machine, or in a company's
-//! network. Browsers say where such a request comes from, and no page can keep them from it. Programs do not say it.
+//! Such a page cannot read the response, and cannot send a JSON content type. But it can send a form, as `text/plain`
+//! or without a type, to a server that only the browser can reach: on the same machine or in a company's network.
+//! Browsers mark such requests in headers that a page cannot change. Programs do not send these headers.
 
 use hyper::header::{HOST, HeaderName, HeaderValue, ORIGIN};
 use hyper::{Method, StatusCode};
 
 use super::connection::HttpRequest;
-use super::reply::{Problem, ErrorReply};
+use super::reply::{ErrorReply, Problem};
 
-/// What a browser says of the page that asks, compared to who is asked.
+/// Set by browsers: how the page's site relates to the server's.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Refuses a request that may change something, if it is said to come from a page that is not this server's own.
-pub(super) fn reject_cross_site(asked: &HttpRequest) -> Result<(), ErrorReply> {
+/// Rejects a request that may change something, if its headers say that it comes from a page of another site.
+pub(super) fn reject_cross_site(request: &HttpRequest) -> Result<(), ErrorReply> {
     // These change nothing.
-    if matches!(*asked.method(), Method::GET | Method::HEAD) {
+    if matches!(*request.method(), Method::GET | Method::HEAD) {
         return Ok(());
     }
-    let headers = asked.headers();
+    let headers = request.headers();
     let is_cross = headers.get(&SEC_FETCH_SITE).is_some_and(|site| site.as_bytes() == b"cross-site");
     match headers.get(ORIGIN) {
         None if !is_cross => Ok(()),
-        Some(origin) if !is_cross && is_same_host(origin, own_host(asked)) => Ok(()),
+        Some(origin) if !is_cross && is_same_host(origin, own_host(request)) => Ok(()),
         _ => Err(forbidden_reply()),
     }
 }
 
-/// The host that is asked, as the client calls it.
-fn own_host(asked: &HttpRequest) -> Option<&[u8]> {
-    let in_head = || asked.headers().get(HOST).map(HeaderValue::as_bytes);
-    asked.uri().authority().map(|authority| authority.as_str().as_bytes()).or_else(in_head)
+/// The server's host, as the client names it.
+fn own_host(request: &HttpRequest) -> Option<&[u8]> {
+    let authority = request.uri().authority().map(|authority| authority.as_str().as_bytes());
+    authority.or_else(|| request.headers().get(HOST).map(HeaderValue::as_bytes))
 }
 
-/// Whether an origin, `http://localhost:8080`, is that of this host. `null` is nobody's.
+/// Whether an origin such as `http://localhost:8080` has this host. `null` never matches.
 fn is_same_host(origin: &HeaderValue, host: Option<&[u8]>) -> bool {
     let (origin, host) = (origin.as_bytes(), host.unwrap_or_default());
     let https = origin.strip_prefix(b"https://").map(|rest| (rest, &b":443"[..]));
@@ -42,15 +42,15 @@ fn is_same_host(origin: &HeaderValue, host: Option<&[u8]>) -> bool {
     else {
         return false;
     };
-    // The port that goes without saying may be said.
-    let bare = |host: &'_ [u8]| host.strip_suffix(port).unwrap_or(host).to_ascii_lowercase();
-    !authority.is_empty() && bare(authority) == bare(host)
+    // The default port may be present or absent.
+    let without_port = |host: &'_ [u8]| host.strip_suffix(port).unwrap_or(host).to_ascii_lowercase();
+    !authority.is_empty() && without_port(authority) == without_port(host)
 }
 
 #[cold]
 fn forbidden_reply() -> ErrorReply {
-    let message = "a page of another site has sent this (hint: ask from a program, which sends neither `origin` nor \
-                   `sec-fetch-site`, or by way of your own server)";
+    let message = "a page of another site sent this request (hint: send it from a program, without `origin` and \
+                   `sec-fetch-site`, or through your own server)";
     Problem::new(StatusCode::FORBIDDEN, message).into_error_reply()
 }
 

@@ -1,57 +1,65 @@
-//! HTTP with JSON, for programs that ask and for people with `curl`.
+//! HTTP with JSON, for programs and for people with `curl`.
 //!
 //! ```text
-//! connection.rs   requests one after the other, within bounds        pace.rs
-//! routes.rs       what is asked for, cross_site.rs: and by whom       body.rs, asking.rs: with what
-//! check.rs, explain.rs, leases.rs   what is answered                 answered.rs, answer_json.rs: and how
-//! reply.rs        replies, and what is said of a request that is wrong
+//! connection.rs   serves requests one after the other        tracker.rs: its state, for timeouts and the drain
+//! routes.rs       finds the endpoint                         cross_site.rs: rejects requests of other sites
+//! body.rs         reads the body                             error_reply.rs: replies to errors
+//! check.rs, explain.rs, leases.rs, rls_json.rs, health.rs    the endpoints
+//! answer_reply.rs, answer_json.rs, reply.rs                  replies and problems
+//! admin/          the admin listener, built from the same parts
 //! ```
 //!
-//! `docs/http.md` is the reference. The admin listener is made of the same parts.
+//! `docs/http.md` is the reference.
+//!
+//! A connection is one task over hyper; nothing is spawned for a request. It has one timer, which is set again when it
+//! fires and not for each request. A request that has to wait, for a rule with `delay` or for a shared store, is a
+//! future that its connection holds. It leaves its wait queue when the client goes away. The requests of a batch wait
+//! at the same time, each with its own waker (`serve/future_set.rs`).
 
+pub mod admin;
 mod answer_json;
-mod answered;
-pub(super) mod asking;
-pub(super) mod body;
-pub(super) mod check;
-pub(super) mod connection;
+mod answer_reply;
+mod body;
+mod check;
+mod connection;
 mod cross_site;
+mod error_reply;
 mod explain;
-pub(super) mod health;
-pub(super) mod json;
+mod health;
+mod json_writer;
 mod leases;
-pub(super) mod pace;
-pub(super) mod reply;
+mod reply;
 mod rls_json;
-pub(super) mod routes;
+mod routes;
+mod tracker;
 
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use super::admin;
-use super::listening::{ConnectionHandler, Stream};
+use bytes::Bytes;
+use hyper::StatusCode;
+
+use super::listen::{ConnectionHandler, Stream};
 use super::rls::Details;
 use super::settings::Bounds;
 use super::{App, Protocol};
-use bytes::Bytes;
-use connection::{HttpRequest, RequestHandler, ConnectionContext};
+use connection::{ConnectionContext, HttpRequest, RequestHandler};
 use health::Audience;
-use hyper::StatusCode;
-use pace::RequestGuard;
 use reply::{ContentType, ErrorReply, Reply, reply};
 use routes::{JsonContentType, Route};
+use tracker::RequestGuard;
 
-/// Speaks HTTP.
+/// The HTTP listener.
 pub struct Http {
     app: Arc<App>,
     bounds: Bounds,
     rls_details: Details,
 }
 
-/// What there is to ask for.
+/// The endpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Endpoint {
-    /// What is asked for most.
+    /// The most frequent one.
     Check,
     Other(OtherEndpoint),
 }
@@ -93,12 +101,12 @@ const fn route(path: &'static str, methods: &'static str, other: OtherEndpoint) 
 }
 
 impl Http {
-    /// In front of this, with everything as it is by default.
+    /// With the default bounds and details.
     pub fn new(app: Arc<App>) -> Self {
         Self::with_options(app, Bounds::default(), Details::default())
     }
 
-    /// In front of this, within these bounds, with so much said in answers at `/json`.
+    /// With these bounds. `rls_details` selects the headers and metadata of responses at `/json`.
     pub fn with_options(app: Arc<App>, bounds: Bounds, rls_details: Details) -> Self {
         Self { app, bounds, rls_details }
     }
@@ -108,51 +116,56 @@ impl ConnectionHandler for Http {
     const PROTOCOL: Protocol = Protocol::Http;
 
     async fn serve(&self, stream: Stream) {
-        let terms = ConnectionContext { app: &self.app, protocol: Self::PROTOCOL, bounds: &self.bounds };
-        connection::serve(self, stream, terms).await;
+        let context = ConnectionContext { app: &self.app, protocol: Self::PROTOCOL, bounds: &self.bounds };
+        connection::serve(self, stream, context).await;
     }
 }
 
 impl RequestHandler for Http {
-    async fn handle(&self, asked: HttpRequest, busy: RequestGuard<'_>) -> Result<Reply, Infallible> {
-        let reply = match routes::find_route(&ROUTES, &asked, admin::wrong_listener_hint) {
-            // What is asked for most has the others out of its way, and their states out of its future.
-            Ok(Endpoint::Check) => match routes::check_content_type(&asked, JsonContentType::Lenient) {
-                Ok(()) => match asking::read_body(asked, &busy, &self.bounds).await {
+    async fn handle(&self, request: HttpRequest, guard: RequestGuard<'_>) -> Result<Reply, Infallible> {
+        let reply = match routes::find_route(&ROUTES, &request, admin::wrong_listener_hint) {
+            // The most frequent endpoint is handled here, so that its future does not contain the states of the others.
+            Ok(Endpoint::Check) => match routes::check_content_type(&request, JsonContentType::Lenient) {
+                Ok(()) => match body::read_body(request, &guard, &self.bounds).await {
                     Ok(body) => check::check(&self.app, body).await,
-                    Err(refused) => *refused,
+                    Err(reply) => *reply,
                 },
-                Err(refused) => *refused,
+                Err(reply) => *reply,
             },
             Ok(Endpoint::Other(other)) => {
-                Box::pin(self.answer_other(other, asked, &busy)).await.unwrap_or_else(|refused| *refused)
+                Box::pin(self.answer_other(other, request, &guard)).await.unwrap_or_else(|reply| *reply)
             }
-            Err(refused) => *refused,
+            Err(reply) => *reply,
         };
         reply::count_rejection(&self.app, Protocol::Http, &reply);
-        Ok(busy.finish(reply))
+        Ok(guard.finish(reply))
     }
 }
 
 impl Http {
-    /// Answers; the error is what is said of a request that is wrong.
-    async fn answer_other(&self, other: OtherEndpoint, asked: HttpRequest, busy: &RequestGuard<'_>) -> Result<Reply, ErrorReply> {
+    /// Answers a request at another endpoint.
+    async fn answer_other(
+        &self,
+        other: OtherEndpoint,
+        request: HttpRequest,
+        guard: &RequestGuard<'_>,
+    ) -> Result<Reply, ErrorReply> {
         let app = &*self.app;
         Ok(match other {
-            OtherEndpoint::Peek => check::peek(app, &self.json_body(asked, busy).await?).await,
+            OtherEndpoint::Peek => check::peek(app, &self.json_body(request, guard).await?).await,
             OtherEndpoint::Explain => {
-                let written = explain::requested_format(&asked)?;
-                explain::explain(app, &self.json_body(asked, busy).await?, written).await
+                let format = explain::requested_format(&request)?;
+                explain::explain(app, &self.json_body(request, guard).await?, format).await
             }
-            OtherEndpoint::Acquire => leases::acquire(app, &self.json_body(asked, busy).await?).await,
-            OtherEndpoint::Renew => leases::renew(app, &self.json_body(asked, busy).await?).await,
-            OtherEndpoint::Release => leases::release(app, &self.json_body(asked, busy).await?).await,
+            OtherEndpoint::Acquire => leases::acquire(app, &self.json_body(request, guard).await?).await,
+            OtherEndpoint::Renew => leases::renew(app, &self.json_body(request, guard).await?).await,
+            OtherEndpoint::Release => leases::release(app, &self.json_body(request, guard).await?).await,
             OtherEndpoint::RlsJson => {
-                // Whatever it is said to be, as there.
-                let body = asking::read_body(asked, busy, &self.bounds).await?;
+                // Any content type, as in envoyproxy/ratelimit.
+                let body = body::read_body(request, guard, &self.bounds).await?;
                 rls_json::decide(app, self.rls_details, &body).await
             }
-            OtherEndpoint::Health => health::healthz(app, &asked, Audience::Anyone),
+            OtherEndpoint::Health => health::healthz(app, &request, Audience::Anyone),
             OtherEndpoint::Ready => health::readyz(app),
             OtherEndpoint::HealthCheck => health::healthcheck(app),
             OtherEndpoint::Metrics => health::metrics(app),
@@ -161,9 +174,9 @@ impl Http {
         })
     }
 
-    /// The body of a request, which is to be JSON.
-    async fn json_body(&self, asked: HttpRequest, busy: &RequestGuard<'_>) -> Result<Bytes, ErrorReply> {
-        routes::check_content_type(&asked, JsonContentType::Lenient)?;
-        asking::read_body(asked, busy, &self.bounds).await
+    /// Reads a body that must be JSON.
+    async fn json_body(&self, request: HttpRequest, guard: &RequestGuard<'_>) -> Result<Bytes, ErrorReply> {
+        routes::check_content_type(&request, JsonContentType::Lenient)?;
+        body::read_body(request, guard, &self.bounds).await
     }
 }

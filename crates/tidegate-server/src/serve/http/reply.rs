@@ -1,27 +1,27 @@
-//! Answers over HTTP.
+//! Replies over HTTP.
 
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::header::{ALLOW, CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 
-use super::json;
-use crate::hint;
+use super::json_writer;
 use crate::serve::{App, Protocol, metrics};
+use crate::text;
 
-/// An answer over HTTP.
-pub(in crate::serve) type Reply = Response<Full<Bytes>>;
+/// A reply over HTTP.
+pub(super) type Reply = Response<Full<Bytes>>;
 
-/// What is said instead of an answer. Boxed, for it is rare and large.
-pub(in crate::serve) type ErrorReply = Box<Reply>;
+/// A reply to an error. Boxed, because it is rare and large.
+pub(super) type ErrorReply = Box<Reply>;
 
-/// What a body is.
+/// The content type of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::serve) enum ContentType {
+pub(super) enum ContentType {
     Json,
     Problem,
     Text,
-    /// Prometheus reads it.
+    /// For Prometheus.
     Metrics,
 }
 
@@ -37,20 +37,20 @@ impl ContentType {
 }
 
 /// A reply with this body.
-pub(in crate::serve) fn reply(status: StatusCode, kind: ContentType, body: impl Into<Bytes>) -> Reply {
+pub(super) fn reply(status: StatusCode, content_type: ContentType, body: impl Into<Bytes>) -> Reply {
     let mut reply = Reply::new(Full::new(body.into()));
     *reply.status_mut() = status;
-    reply.headers_mut().insert(CONTENT_TYPE, kind.header());
+    reply.headers_mut().insert(CONTENT_TYPE, content_type.header());
     reply
 }
 
-/// 200 with JSON.
-pub(in crate::serve) fn json(value: &serde_json::Value) -> Reply {
+/// A reply with status 200 and JSON.
+pub(super) fn json(value: &serde_json::Value) -> Reply {
     reply(StatusCode::OK, ContentType::Json, value.to_string())
 }
 
-/// Counts a reply that is none to what was asked.
-pub(in crate::serve) fn count_rejection(app: &App, by: Protocol, reply: &Reply) {
+/// Counts a reply that rejects a request.
+pub(super) fn count_rejection(app: &App, protocol: Protocol, reply: &Reply) {
     let reason = match reply.status() {
         StatusCode::BAD_REQUEST => "bad_request",
         StatusCode::UNAUTHORIZED => "unauthorized",
@@ -62,17 +62,17 @@ pub(in crate::serve) fn count_rejection(app: &App, by: Protocol, reply: &Reply) 
         StatusCode::UNSUPPORTED_MEDIA_TYPE => "wrong_type",
         StatusCode::MISDIRECTED_REQUEST => "misdirected",
         StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => "head_too_large",
-        // Answers, and what was counted where it was noticed.
+        // Answers, and errors that were counted where they occurred.
         _ => return,
     };
-    app.metrics.count_rejected_request(by, reason);
+    app.metrics.count_rejected_request(protocol, reason);
 }
 
-/// What is wrong with a request, as RFC 9457 has it: problem+json.
+/// An error as problem+json (RFC 9457).
 ///
-/// A message that ends in `(hint: ...)`, as all of ours do that have one, is taken apart.
+/// A message that ends with `(hint: ...)` is split into `detail` and `hint`.
 #[derive(Clone, Debug)]
-pub(in crate::serve) struct Problem {
+pub(super) struct Problem {
     status: StatusCode,
     message: String,
     fields: Vec<u8>,
@@ -80,28 +80,28 @@ pub(in crate::serve) struct Problem {
 }
 
 impl Problem {
-    /// Of this status; the message says what is wrong and what to do.
+    /// `message` says what is wrong and what to do.
     pub fn new(status: StatusCode, message: impl Into<String>) -> Self {
         Self { status, message: message.into(), fields: Vec::new(), headers: Vec::new() }
     }
 
-    /// With a number in it.
+    /// Adds a number.
     #[must_use]
     pub fn with_number(mut self, name: &str, number: u64) -> Self {
         self.write_name(name);
-        json::write_number(&mut self.fields, number);
+        json_writer::write_number(&mut self.fields, number);
         self
     }
 
-    /// With a text in it.
+    /// Adds a text.
     #[must_use]
     pub fn with_text(mut self, name: &str, text: &str) -> Self {
         self.write_name(name);
-        json::write_text(&mut self.fields, text);
+        json_writer::write_text(&mut self.fields, text);
         self
     }
 
-    /// With a document in it.
+    /// Adds a JSON value.
     #[must_use]
     pub fn with_json(mut self, name: &str, value: &serde_json::Value) -> Self {
         self.write_name(name);
@@ -109,34 +109,37 @@ impl Problem {
         self
     }
 
-    /// With a list of texts in it.
+    /// Adds a list of texts.
     #[must_use]
     pub fn with_list<T: AsRef<str>>(mut self, name: &str, texts: &[T]) -> Self {
         self.write_name(name);
-        json::write_list(&mut self.fields, texts, |out, text| json::write_text(out, text.as_ref()));
+        json_writer::write_list(&mut self.fields, texts, |out, text| {
+            json_writer::write_text(out, text.as_ref());
+        });
         self
     }
 
-    /// With a header.
+    /// Adds a header.
     #[must_use]
     pub fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.push((name, value));
         self
     }
 
-    /// And the connection ends with it, for what the client goes on to send cannot be told from another request.
+    /// Closes the connection, because the rest of the body cannot be distinguished from another request.
     #[must_use]
     pub fn closing(self) -> Self {
         self.with_header(CONNECTION, HeaderValue::from_static("close"))
     }
 
-    /// 405, with the methods that there are.
+    /// Status 405, with the allowed methods.
     pub fn method_not_allowed(path: &str, allowed: &'static str) -> Self {
-        let message = format!("{path} is not asked for in this way (hint: use {allowed})");
-        Self::new(StatusCode::METHOD_NOT_ALLOWED, message).with_header(ALLOW, HeaderValue::from_static(allowed))
+        let message = format!("{path} does not allow this method (hint: use {allowed})");
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, message)
+            .with_header(ALLOW, HeaderValue::from_static(allowed))
     }
 
-    /// As what is said instead of an answer.
+    /// As an error reply.
     pub fn into_error_reply(self) -> ErrorReply {
         Box::new(self.into_reply())
     }
@@ -152,15 +155,15 @@ impl Problem {
     pub fn to_json(&self) -> Vec<u8> {
         let mut body = Vec::with_capacity(self.message.len() + self.fields.len() + 128);
         body.extend_from_slice(br#"{"type":"about:blank","title":"#);
-        json::write_text(&mut body, self.status.canonical_reason().unwrap_or("Error"));
+        json_writer::write_text(&mut body, self.status.canonical_reason().unwrap_or("Error"));
         body.extend_from_slice(br#","status":"#);
-        json::write_number(&mut body, self.status.as_u16().into());
-        let (detail, hint) = hint::split_hint(&self.message);
+        json_writer::write_number(&mut body, self.status.as_u16().into());
+        let (detail, hint) = text::split_hint(&self.message);
         body.extend_from_slice(br#","detail":"#);
-        json::write_text(&mut body, detail);
+        json_writer::write_text(&mut body, detail);
         if let Some(hint) = hint {
             body.extend_from_slice(br#","hint":"#);
-            json::write_text(&mut body, hint);
+            json_writer::write_text(&mut body, hint);
         }
         body.extend_from_slice(&self.fields);
         body.push(b'}');
@@ -169,7 +172,7 @@ impl Problem {
 
     fn write_name(&mut self, name: &str) {
         self.fields.push(b',');
-        json::write_text(&mut self.fields, name);
+        json_writer::write_text(&mut self.fields, name);
         self.fields.push(b':');
     }
 }

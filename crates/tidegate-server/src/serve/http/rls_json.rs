@@ -1,31 +1,31 @@
-//! `/json`, as envoyproxy/ratelimit has it: the rate limit service as protojson.
+//! `/json`: the rate limit service as protojson, as in envoyproxy/ratelimit.
 
 use hyper::StatusCode;
 use hyper::header::{HeaderValue, RETRY_AFTER};
 
-use super::answered::DEGRADED_HEADER;
-use super::asking;
+use super::answer_reply::DEGRADED_HEADER;
+use super::error_reply;
 use super::reply::{ContentType, Problem, Reply, reply};
-use crate::serve::rls::{self, RlsCode, Details, Overall};
+use crate::serve::rls::{self, Details, Overall, RlsCode};
 use crate::serve::{App, Protocol};
 
-/// Decides what the body asks: 200; 429 if it is over a limit, or 503 if nobody could be asked.
+/// Decides the request in the body: status 200, 429 if it is over a limit, or 503 if the store did not decide.
 pub(super) async fn decide(app: &App, details: Details, body: &[u8]) -> Reply {
-    let read = match rls::json::read(body) {
-        Ok(read) => read,
-        Err(error) => return asking::request_error_reply(&error),
+    let json = match rls::protojson::read(body) {
+        Ok(json) => json,
+        Err(error) => return error_reply::request_error_reply(&error),
     };
-    let request = match read.to_request() {
+    let request = match json.to_request() {
         Ok(request) => request,
         Err(error) => return Problem::new(StatusCode::BAD_REQUEST, error.to_string()).into_reply(),
     };
-    let decided = match rls::decide(app, Protocol::Http, &request).await {
-        Ok(decided) => decided,
-        Err(error) => return asking::engine_error_reply(&error),
+    let decision = match rls::decide(app, Protocol::Http, &request).await {
+        Ok(decision) => decision,
+        Err(error) => return error_reply::engine_error_reply(&error),
     };
-    let response = decided.response(&request, details);
+    let response = decision.response(&request, details);
     let mut out = String::new();
-    rls::json::write(&response, &mut out);
+    rls::protojson::write(&response, &mut out);
     rls_reply(response.overall, out)
 }
 

@@ -1,35 +1,35 @@
-//! The text that Prometheus reads: its exposition format, version 0.0.4.
+//! Writes Prometheus' text exposition format, version 0.0.4.
 //!
-//! Families of samples, each with a help and a type, one sample a line. Label values are escaped; names are ours and
-//! need no escaping.
+//! Written by hand because the format has only two kinds of lines: comments with the help and the type of a family, and
+//! samples. Label values are escaped. Metric and label names are constants that need no escaping.
 
 use std::fmt::{Display, Write};
 
 /// The content type of the format.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// What a family counts.
+/// The type of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricType {
     /// Only grows.
     Counter,
     /// Goes up and down.
     Gauge,
-    /// How often what was how large.
+    /// Counts values by size, in buckets.
     Histogram,
 }
 
-/// Names and values that tell the samples of a family apart.
+/// The label names and values of a sample.
 pub type Labels<'a> = &'a [(&'a str, &'a str)];
 
-/// The page as it is written.
+/// The page while it is written.
 #[derive(Debug, Default)]
 pub struct Exposition {
     text: String,
 }
 
 impl Exposition {
-    /// Begins a family. Its samples follow.
+    /// Starts a family. Its samples must follow.
     pub fn family(&mut self, name: &str, kind: MetricType, help: &str) {
         let kind = match kind {
             MetricType::Counter => "counter",
@@ -47,7 +47,7 @@ impl Exposition {
         self.push(&["\n# TYPE ", name, " ", kind, "\n"]);
     }
 
-    /// A sample.
+    /// Writes a sample.
     pub fn sample(&mut self, name: &str, labels: Labels<'_>, value: impl Display) {
         self.text.push_str(name);
         self.write_labels(labels);
@@ -55,13 +55,13 @@ impl Exposition {
         let _ = writeln!(self.text, " {value}");
     }
 
-    /// A family of one sample.
+    /// Writes a family with one sample.
     pub fn single(&mut self, name: &str, kind: MetricType, help: &str, value: impl Display) {
         self.family(name, kind, help);
         self.sample(name, &[], value);
     }
 
-    /// All of it.
+    /// The finished page.
     pub fn into_text(self) -> String {
         self.text
     }
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn families_have_a_help_and_a_type_and_their_samples_labels() {
+    fn families_have_help_and_type_and_samples_have_labels() {
         let mut page = Exposition::default();
         page.family("a_total", MetricType::Counter, "What\nis \\ counted.");
         page.sample("a_total", &[("rule", "x"), ("domain", "y")], 5);
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_end_a_label_is_escaped() {
+    fn label_values_are_escaped() {
         let mut page = Exposition::default();
         page.sample("a", &[("rule", "q\"\\\nü")], 1);
         assert_eq!(page.into_text(), "a{rule=\"q\\\"\\\\\\nü\"} 1\n");

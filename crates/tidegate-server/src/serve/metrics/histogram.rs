@@ -1,11 +1,11 @@
-//! How long something took, as how often it took no longer than so long.
+//! Histograms of durations.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::exposition::{Exposition, Labels};
-use crate::serve::rounded::SECOND_NS;
+use crate::serve::rounding::SECOND_NS;
 
-/// The bounds in nanoseconds: three to a factor of ten, from a tenth of a microsecond to a second.
+/// The upper bounds in nanoseconds: three per power of ten, from 100 ns to 1 s.
 const BOUNDS_NS: [u64; 22] = [
     100,
     250,
@@ -30,10 +30,10 @@ const BOUNDS_NS: [u64; 22] = [
     500_000_000,
     1_000_000_000,
 ];
-/// What takes longer than the last bound is in a bucket of its own.
+/// One more for durations above the last bound.
 const BUCKETS: usize = BOUNDS_NS.len() + 1;
 
-/// Spans of time, counted by how long they are.
+/// Durations, counted by length.
 #[derive(Debug, Default)]
 pub struct Histogram {
     buckets: [AtomicU64; BUCKETS],
@@ -41,30 +41,30 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Counts a span.
-    pub fn observe(&self, span_ns: u64) {
-        let bucket = BOUNDS_NS.partition_point(|bound_ns| *bound_ns < span_ns);
+    /// Counts a duration.
+    pub fn observe(&self, duration_ns: u64) {
+        let bucket = BOUNDS_NS.partition_point(|bound_ns| *bound_ns < duration_ns);
         self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
-        self.sum_ns.fetch_add(span_ns, Ordering::Relaxed);
+        self.sum_ns.fetch_add(duration_ns, Ordering::Relaxed);
     }
 
-    /// Writes its samples, of a family that is begun.
+    /// Writes the samples of a family that was started.
     pub fn write(&self, page: &mut Exposition, name: &str, labels: Labels<'_>) {
         let bucket_name = format!("{name}_bucket");
         let mut count = 0;
-        for (number, bucket) in self.buckets.iter().enumerate() {
+        for (index, bucket) in self.buckets.iter().enumerate() {
             count += bucket.load(Ordering::Relaxed);
-            let bound = BOUNDS_NS.get(number).map_or_else(|| "+Inf".to_owned(), |ns| format_seconds(*ns));
+            let bound = BOUNDS_NS.get(index).map_or_else(|| "+Inf".to_owned(), |ns| format_seconds(*ns));
             let labels: Vec<(&str, &str)> = labels.iter().copied().chain([("le", bound.as_str())]).collect();
             page.sample(&bucket_name, &labels, count);
         }
         page.sample(&format!("{name}_sum"), labels, format_seconds(self.sum_ns.load(Ordering::Relaxed)));
-        // The same as the last bucket, also while others count.
+        // Equal to the last bucket, even if another thread counts meanwhile.
         page.sample(&format!("{name}_count"), labels, count);
     }
 }
 
-/// Nanoseconds as seconds, exactly.
+/// Nanoseconds as seconds, without rounding.
 pub fn format_seconds(ns: u64) -> String {
     let decimals = format!("{:09}", ns % SECOND_NS);
     match decimals.trim_end_matches('0') {
@@ -80,8 +80,8 @@ mod tests {
     #[test]
     fn bounds_belong_to_their_bucket_and_buckets_add_up() {
         let histogram = Histogram::default();
-        for span_ns in [0, 100, 101, 1_000_000_000, 1_000_000_001, u64::from(u32::MAX)] {
-            histogram.observe(span_ns);
+        for duration_ns in [0, 100, 101, 1_000_000_000, 1_000_000_001, u64::from(u32::MAX)] {
+            histogram.observe(duration_ns);
         }
         let mut page = Exposition::default();
         histogram.write(&mut page, "x_seconds", &[("protocol", "http")]);
@@ -98,8 +98,9 @@ mod tests {
     }
 
     #[test]
-    fn nanoseconds_are_seconds_to_the_last_digit() {
-        let shown: Vec<String> = [0, 1, 100, 1_000_000_000, 1_500_000_000, u64::MAX].map(format_seconds).into();
-        assert_eq!(shown, ["0", "0.000000001", "0.0000001", "1", "1.5", "18446744073.709551615"]);
+    fn seconds_are_not_rounded() {
+        let texts: Vec<String> =
+            [0, 1, 100, 1_000_000_000, 1_500_000_000, u64::MAX].map(format_seconds).into();
+        assert_eq!(texts, ["0", "0.000000001", "0.0000001", "1", "1.5", "18446744073.709551615"]);
     }
 }

@@ -1,49 +1,57 @@
-//! What is counted, for Prometheus.
+//! Metrics for Prometheus.
 //!
 //! ```text
-//! tallies.rs     decisions, by rule; kinds.rs rare things, by words; histogram.rs spans of time
-//! store.rs       what a store that a fleet shares says of itself
-//! page.rs        all of it, with what the engine, the status and the process say, as one page
-//! exposition.rs  the text that the page is written in
+//! rule_counters.rs     decisions, by rule
+//! labeled_counters.rs  rare events, by two labels
+//! histogram.rs         durations
+//! store.rs, process.rs the statistics of a shared store and of the process
+//! page.rs              all metrics as one page
+//! exposition.rs        the text format of the page
 //! ```
 //!
-//! Nothing here is told apart by key, or by anything else that clients choose: a page has so many lines at most,
-//! whatever they send. What is counted for each request is a hash, a look or two and an addition.
+//! No label holds a key or any other value that clients choose, such as the name of an unknown domain. So clients
+//! cannot make the page grow.
+//!
+//! The counters of a rule are found by domain and rule name, in a table of bounded size whose slots are never freed. So
+//! counting a decision costs one hash, usually one look-up without a lock, and one addition; and a reload of the rules
+//! resets no counter. Only one decision in [`TIMING_SAMPLE_EVERY`] is timed.
 
 mod exposition;
 mod histogram;
-mod kinds;
+mod labeled_counters;
 mod page;
 mod process;
+mod rule_counters;
 mod store;
-mod tallies;
-
-pub use exposition::CONTENT_TYPE;
-pub use tallies::RULES_COUNTED_MAX;
 
 use std::array;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate::engine::StageTimes;
-use tidegate::rules::{Answer, AnswerKind, OnStoreFailure};
+use tidegate::rules::{Answer, AnswerKind, LimitAnswer, OnStoreFailure, REQUEST_LIMIT_RULE};
 use tidegate_core::OutcomeKind;
 
 use super::Protocol;
 use histogram::Histogram;
-use kinds::LabeledCounters;
-use tallies::{RuleLabels, RuleCounterTable, RuleCounters};
+use labeled_counters::LabeledCounters;
+use rule_counters::{RuleCounterTable, RuleCounters, RuleLabels};
 
-/// One decision of so many has its time taken. Not a power of two, or of requests that come by the dozen it would
-/// always be the same ones.
+pub use exposition::CONTENT_TYPE;
+pub use rule_counters::RULES_COUNTED_MAX;
+
+/// One decision in this many is timed. Not a power of two, because requests often come in such groups, and then always
+/// the same one of a group would be timed.
 pub const TIMING_SAMPLE_EVERY: u32 = 17;
 
-/// What stands for the rule of calls that bring their own limit and know no rules: `CL.THROTTLE`.
+/// The rule label of `CL.THROTTLE`, which has its limit in the call and uses no rules.
 const THROTTLE: RuleLabels<'static> = RuleLabels { domain: "", rule: "cl.throttle" };
-/// Decisions that no rule had a say in, of domains without rules.
+/// The labels of decisions without a rule, in domains without rules.
 const NO_RULE: RuleLabels<'static> = RuleLabels { domain: "", rule: "" };
+/// The rule label of limits that requests bring along. Answers call their rule [`REQUEST_LIMIT_RULE`].
+const REQUEST_LIMIT: &str = "request_limit";
 
-/// What is counted. One for the process.
+/// All counters. There is one per process.
 pub struct Metrics {
     rule_counters: RuleCounterTable,
     connections: [Connections; Protocol::ALL.len()],
@@ -53,7 +61,7 @@ pub struct Metrics {
     rejected_requests: LabeledCounters,
     /// By operation and result.
     operations: LabeledCounters,
-    /// Decisions without the store that a fleet shares, by what was done instead.
+    /// Decisions without the shared store, by the policy that replaced it.
     degraded_decisions: [AtomicU64; OnStoreFailure::ALL.len()],
     decision: [Histogram; Protocol::ALL.len()],
     matching: Histogram,
@@ -67,99 +75,104 @@ struct Connections {
     closed: AtomicU64,
 }
 
-/// How long a decision took, as a whole and by stages.
+/// How long a decision took, in total and by stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecisionTimes {
-    /// From when it was asked for until there was an answer, without the time for which a rule held it.
+    /// From the request to the answer, without the time in a wait queue.
     pub decision_ns: u64,
-    /// The stages.
+    /// By stage.
     pub stages: StageTimes,
 }
 
 impl Metrics {
-    /// A request to this domain was decided. Whether the domain has rules is asked only where it is not known yet.
+    /// Counts a decision. Calls `has_rules` only for labels that are not in the table yet.
     #[inline]
-    pub fn count_decision(&self, by: Protocol, domain: &str, answer: &Answer, has_rules: impl Fn() -> bool) {
-        let rule = answer.decider().map_or("", |limit| &*limit.rule.name);
-        self.counters_of(RuleLabels { domain, rule }, &has_rules).increment(by, answer.kind);
+    pub fn count_decision(
+        &self,
+        protocol: Protocol,
+        domain: &str,
+        answer: &Answer,
+        has_rules: impl Fn() -> bool,
+    ) {
+        let rule = answer.decider().map_or("", |limit| rule_label(answer, domain, &limit));
+        self.counters_of(RuleLabels { domain, rule }, &has_rules).increment(protocol, answer.kind);
         for candidate in answer.candidates().filter(|candidate| !candidate.kind.passes()) {
-            let tally = self.counters_of(RuleLabels { domain, rule: &candidate.rule.name }, &has_rules);
-            tally.candidate_denied.fetch_add(1, Ordering::Relaxed);
+            let counters = self.counters_of(RuleLabels { domain, rule: &candidate.rule.name }, &has_rules);
+            counters.candidate_denied.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// So many calls that brought their own limit were decided so.
-    pub fn count_throttled(&self, verdict: OutcomeKind, calls: u64) {
-        let fate = if verdict == OutcomeKind::Allowed { AnswerKind::Allowed } else { AnswerKind::Denied };
-        self.rule_counters.add(THROTTLE).add(Protocol::Resp, fate, calls);
+    /// Counts calls of `CL.THROTTLE` with the same outcome.
+    pub fn count_throttled(&self, outcome: OutcomeKind, calls: u64) {
+        let kind = if outcome == OutcomeKind::Allowed { AnswerKind::Allowed } else { AnswerKind::Denied };
+        self.rule_counters.add(THROTTLE).add(Protocol::Resp, kind, calls);
     }
 
-    /// Whether the time of this decision is to be taken: of one of [`TIMED_ONE_OF`].
+    /// Whether to time this decision: one in [`TIMING_SAMPLE_EVERY`], counted per thread.
     #[inline]
     pub fn is_timed(&self) -> bool {
         thread_local!(static UNTIL_NEXT: Cell<u32> = const { Cell::new(0) });
-        UNTIL_NEXT.with(|until| match until.get() {
+        UNTIL_NEXT.with(|countdown| match countdown.get() {
             0 => {
-                until.set(TIMING_SAMPLE_EVERY - 1);
+                countdown.set(TIMING_SAMPLE_EVERY - 1);
                 true
             }
             left => {
-                until.set(left - 1);
+                countdown.set(left - 1);
                 false
             }
         })
     }
 
-    /// The time of a decision was taken.
-    pub fn observe_times(&self, by: Protocol, took: DecisionTimes) {
-        self.decision[by as usize].observe(took.decision_ns);
-        self.matching.observe(took.stages.matching_ns);
-        self.store.observe(took.stages.store_ns);
+    /// Adds the times of a decision to the histograms.
+    pub fn observe_times(&self, protocol: Protocol, times: DecisionTimes) {
+        self.decision[protocol as usize].observe(times.decision_ns);
+        self.matching.observe(times.stages.matching_ns);
+        self.store.observe(times.stages.store_ns);
     }
 
-    /// A decision was made without the store that a fleet shares, by this.
+    /// Counts a decision that was made by this policy, without the shared store.
     #[cold]
     pub fn count_degraded(&self, policy: OnStoreFailure) {
         self.degraded_decisions[policy as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many decisions were.
+    /// How many decisions were made without the shared store.
     pub fn degraded_decisions(&self) -> u64 {
         self.degraded_decisions.iter().map(|count| count.load(Ordering::Relaxed)).sum()
     }
 
-    /// A connection was opened.
-    pub fn connection_opened(&self, by: Protocol) {
-        self.connections[by as usize].opened.fetch_add(1, Ordering::Relaxed);
+    /// Counts an opened connection.
+    pub fn connection_opened(&self, protocol: Protocol) {
+        self.connections[protocol as usize].opened.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A connection was closed.
-    pub fn connection_closed(&self, by: Protocol) {
-        self.connections[by as usize].closed.fetch_add(1, Ordering::Relaxed);
+    /// Counts a closed connection.
+    pub fn connection_closed(&self, protocol: Protocol) {
+        self.connections[protocol as usize].closed.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A connection was turned away: there are as many as there may be.
-    pub fn count_over_connection_limit(&self, by: Protocol) {
-        self.count_refused_connection(by, "too_many");
+    /// Counts a connection that was refused because of `--connections-max`.
+    pub fn count_over_connection_limit(&self, protocol: Protocol) {
+        self.count_refused_connection(protocol, "too_many");
     }
 
-    /// A connection was closed because it speaks another protocol than its port.
-    pub fn count_wrong_protocol(&self, by: Protocol, spoken: &'static str) {
-        self.count_refused_connection(by, spoken);
+    /// Counts a connection that was closed because it speaks the wrong protocol, which is named in snake case.
+    pub fn count_wrong_protocol(&self, protocol: Protocol, spoken: &'static str) {
+        self.count_refused_connection(protocol, spoken);
     }
 
-    /// A connection was not taken, or was closed before anything was asked, for this reason: a word or two, joined by
-    /// underscores.
-    pub fn count_refused_connection(&self, by: Protocol, reason: &'static str) {
-        self.refused_connections.increment([by.as_str(), reason]);
+    /// Counts a connection that was refused, or closed before its first request. `reason` is in snake case.
+    pub fn count_refused_connection(&self, protocol: Protocol, reason: &'static str) {
+        self.refused_connections.increment([protocol.as_str(), reason]);
     }
 
-    /// A request was not decided, for this reason: a word or two, joined by underscores.
-    pub fn count_rejected_request(&self, by: Protocol, reason: &'static str) {
-        self.rejected_requests.increment([by.as_str(), reason]);
+    /// Counts a request that was not decided. `reason` is in snake case.
+    pub fn count_rejected_request(&self, protocol: Protocol, reason: &'static str) {
+        self.rejected_requests.increment([protocol.as_str(), reason]);
     }
 
-    /// Something was done that is no decision, with this result: a word or two each, joined by underscores.
+    /// Counts an operation other than a decision. Both labels are in snake case.
     pub fn count_operation(&self, operation: &'static str, result: &'static str) {
         self.operations.increment([operation, result]);
     }
@@ -167,12 +180,12 @@ impl Metrics {
     #[inline]
     fn counters_of(&self, pair: RuleLabels<'_>, has_rules: impl Fn() -> bool) -> &RuleCounters {
         match self.rule_counters.find(pair) {
-            Some(tally) => tally,
+            Some(counters) => counters,
             None => self.add_counters(pair, has_rules),
         }
     }
 
-    /// Clients choose what domains they name, so only those are told apart that have rules.
+    /// Clients can send any domain name, so only domains with rules become labels.
     #[cold]
     fn add_counters(&self, pair: RuleLabels<'_>, has_rules: impl Fn() -> bool) -> &RuleCounters {
         let domain = if has_rules() { pair.domain } else { "" };
@@ -180,12 +193,24 @@ impl Metrics {
     }
 }
 
+/// The rule label of the limit that decided. A file may define a rule named [`REQUEST_LIMIT_RULE`] too, which keeps its
+/// name.
+#[inline]
+fn rule_label<'a>(answer: &Answer, domain: &str, limit: &LimitAnswer<'a>) -> &'a str {
+    let name = &*limit.rule.name;
+    if name != REQUEST_LIMIT_RULE {
+        return name;
+    }
+    let mut rules = answer.rules().domain(domain).into_iter().flat_map(|domain| domain.rules());
+    if rules.any(|rule| std::ptr::eq(rule, limit.rule)) { name } else { REQUEST_LIMIT }
+}
+
 impl Default for Metrics {
     fn default() -> Self {
-        let tallies = RuleCounterTable::new();
-        tallies.add(NO_RULE);
+        let rule_counters = RuleCounterTable::new();
+        rule_counters.add(NO_RULE);
         Self {
-            rule_counters: tallies,
+            rule_counters,
             connections: Default::default(),
             refused_connections: LabeledCounters::new(),
             rejected_requests: LabeledCounters::new(),

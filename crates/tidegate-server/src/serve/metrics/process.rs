@@ -1,39 +1,44 @@
-//! What the process takes of the machine, as Linux tells it; elsewhere nothing is told.
+//! Metrics of the process, from Linux' `/proc`. Other systems have none.
 
 use std::fs;
 
 use super::exposition::{Exposition, MetricType};
 
-/// Clock ticks a second in `/proc`: the same on every platform that this is built for.
+/// Clock ticks per second in `/proc`. The same on every platform that Tidegate is built for.
 const TICKS_PER_SECOND: u64 = 100;
-/// The places of `utime`, `stime` and `starttime` in `/proc/self/stat`, counted from the state, which comes after the
-/// name in parentheses.
+/// The positions of `utime`, `stime` and `starttime` in `/proc/self/stat`, counted from the process state, which
+/// follows the name in parentheses.
 const USER_TICKS: usize = 11;
 const SYSTEM_TICKS: usize = 12;
 const START_TICKS: usize = 19;
 
-/// Writes all that can be read.
+/// Writes the metrics that can be read.
 pub fn write(page: &mut Exposition) {
     if let Ok(stat) = fs::read_to_string("/proc/self/stat")
         && let Some(stat) = Stat::parse(&stat)
     {
         let cpu = ticks_to_seconds(stat.user_ticks + stat.system_ticks);
         let name = "process_cpu_seconds_total";
-        page.single(name, MetricType::Counter, "Processor time of the process, user and system.", cpu);
+        page.single(name, MetricType::Counter, "CPU time of the process, user and system.", cpu);
         if let Some(boot) = boot_seconds() {
             let start = ticks_to_seconds(boot * TICKS_PER_SECOND + stat.start_ticks);
             let name = "process_start_time_seconds";
-            page.single(name, MetricType::Gauge, "When the process started, since the epoch.", start);
+            page.single(
+                name,
+                MetricType::Gauge,
+                "When the process started, in seconds since the epoch.",
+                start,
+            );
         }
     }
     if let Ok(status) = fs::read_to_string("/proc/self/status") {
         let gauges = [
-            ("VmRSS:", 1024, "process_resident_memory_bytes", "Memory of the process that is in RAM."),
+            ("VmRSS:", 1024, "process_resident_memory_bytes", "Resident memory of the process."),
             (
                 "VmSize:",
                 1024,
                 "process_virtual_memory_bytes",
-                "Address space of the process, most of it untouched.",
+                "Virtual memory of the process, mostly reserved and not used.",
             ),
             ("Threads:", 1, "process_threads", "Threads of the process."),
         ];
@@ -44,14 +49,14 @@ pub fn write(page: &mut Exposition) {
         }
     }
     if let Ok(fds) = fs::read_dir("/proc/self/fd") {
-        // One of them is what they are listed with.
+        // One of them is the directory handle itself.
         let open = fds.count().saturating_sub(1);
         page.single("process_open_fds", MetricType::Gauge, "Open files and sockets.", open);
     }
     if let Ok(limits) = fs::read_to_string("/proc/self/limits")
-        && let Some(most) = find_field(&limits, "Max open files")
+        && let Some(max) = find_field(&limits, "Max open files")
     {
-        page.single("process_max_fds", MetricType::Gauge, "The most that may be open.", most);
+        page.single("process_max_fds", MetricType::Gauge, "Maximum of open files and sockets.", max);
     }
 }
 
@@ -64,10 +69,10 @@ struct Stat {
 
 impl Stat {
     fn parse(text: &str) -> Option<Self> {
-        // The name may hold anything, also parentheses.
+        // The name may contain anything, even parentheses.
         let (_, fields) = text.rsplit_once(") ")?;
         let fields: Vec<&str> = fields.split_ascii_whitespace().collect();
-        let field = |place: usize| fields.get(place)?.parse().ok();
+        let field = |index: usize| fields.get(index)?.parse().ok();
         Some(Self {
             user_ticks: field(USER_TICKS)?,
             system_ticks: field(SYSTEM_TICKS)?,
@@ -76,12 +81,12 @@ impl Stat {
     }
 }
 
-/// When the machine was started, in seconds since the epoch.
+/// The boot time of the machine, in seconds since the epoch.
 fn boot_seconds() -> Option<u64> {
     find_field(&fs::read_to_string("/proc/stat").ok()?, "btime")
 }
 
-/// The number after the name of a field that begins a line.
+/// The number after a field name at the start of a line.
 fn find_field(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_ascii_whitespace().next()?.parse().ok()

@@ -1,22 +1,21 @@
-//! What a connection may take.
+//! Timeouts and sizes of a connection.
 
 use std::time::Duration;
 
-/// What a connection may take.
+/// Timeouts and sizes of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RespBounds {
-    /// How long it may stay open with nothing asked on it, or with a command that does not come to its end; none for as
-    /// long as it likes.
+    /// How long a connection may stay open without a command or with an incomplete one; `None` for no limit.
     pub idle_timeout: Option<Duration>,
-    /// The same before it asked anything, or said the password if there is one.
+    /// The same before the first command, or before the password if one is required.
     pub unused_timeout: Option<Duration>,
-    /// How long a command may take to arrive, once its beginning is there.
+    /// How long a command may take to arrive after its first bytes.
     pub command_timeout: Duration,
-    /// How long a client may leave its answers unread, if there are more than fit on the way.
+    /// How long a client may leave replies unread, once they no longer fit into the socket's buffers.
     pub write_timeout: Duration,
-    /// No more is answered, nor read, while so many bytes of answers wait to be read.
+    /// The server neither reads nor runs commands while this many bytes of replies are unread.
     pub output_bytes_max: usize,
-    /// After so many commands in a row it is others' turn.
+    /// The connection yields to other tasks after this many commands.
     pub commands_per_turn_max: usize,
 }
 

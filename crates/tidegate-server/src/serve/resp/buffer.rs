@@ -1,8 +1,8 @@
-//! Buffers that give back what a burst made them take.
+//! Buffers that release memory after a burst.
 
-/// What a buffer keeps in any case, in bytes: a pipeline of a hundred commands.
+/// Buffers up to this size, enough for a pipeline of a hundred commands, are never shrunk.
 pub(super) const KEPT_BUFFER_BYTES: usize = 8 << 10;
-/// A buffer that was too large so often in a row is made smaller.
+/// A buffer is shrunk when it was oversized for this many rounds in a row.
 const OVERSIZED_ROUNDS_MAX: u32 = 32;
 
 /// Watches how much of a buffer is used.
@@ -12,7 +12,7 @@ pub(super) struct BufferShrinker {
 }
 
 impl BufferShrinker {
-    /// So many bytes of it were used in this round, and it holds no more than it has to go on with.
+    /// Ends a round in which `used` bytes of the buffer were needed, and shrinks it if it is often oversized.
     #[inline]
     pub fn shrink(&mut self, buffer: &mut Vec<u8>, used: usize) {
         if buffer.capacity() <= KEPT_BUFFER_BYTES {
@@ -36,18 +36,18 @@ mod tests {
 
     #[test]
     fn burst_memory_is_released_after_some_rounds() {
-        let (mut buffer, mut fit) = (Vec::with_capacity(1 << 20), BufferShrinker::default());
-        fit.shrink(&mut buffer, 1 << 19);
+        let (mut buffer, mut shrinker) = (Vec::with_capacity(1 << 20), BufferShrinker::default());
+        shrinker.shrink(&mut buffer, 1 << 19);
         for _ in 1..OVERSIZED_ROUNDS_MAX {
-            fit.shrink(&mut buffer, 100);
+            shrinker.shrink(&mut buffer, 100);
         }
         assert_eq!(buffer.capacity(), 1 << 20);
-        fit.shrink(&mut buffer, 1 << 19);
+        shrinker.shrink(&mut buffer, 1 << 19);
         for _ in 0..OVERSIZED_ROUNDS_MAX * 7 {
-            fit.shrink(&mut buffer, 100);
+            shrinker.shrink(&mut buffer, 100);
         }
         assert_eq!(buffer.capacity(), KEPT_BUFFER_BYTES);
-        fit.shrink(&mut buffer, 0);
+        shrinker.shrink(&mut buffer, 0);
         assert_eq!(buffer.capacity(), KEPT_BUFFER_BYTES);
     }
 }

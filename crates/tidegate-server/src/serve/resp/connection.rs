@@ -1,4 +1,4 @@
-//! One connection: reads, answers all that was read, and writes the answers at once.
+//! One connection: reads, runs all commands that were read, and writes their replies together.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -9,23 +9,22 @@ use tidegate::Clock as _;
 use tokio::io::AsyncWriteExt as _;
 use tokio::time::{Sleep, sleep, timeout};
 
-use super::commands::{self, CommandContext, DeferredReply, CommandStep};
-use super::decisions::DecisionCounts;
-use super::held::{ReadAhead, ReadEnd};
+use super::commands::{self, CommandContext, CommandStep, DeferredReply};
+use super::decision_counts::DecisionCounts;
 use super::idle::IdleTimer;
+use super::in_flight::{InFlightCommands, Room, StoreAccess};
 use super::input::InputBuffer;
 use super::output::{ClientGone, OutputBuffer};
-use super::parse::{Parsed, Parser, AuthState};
-use super::protocol_error::{WrongProtocol, ProtocolError};
+use super::parse::{AuthState, Parsed, Parser};
+use super::protocol_error::{ProtocolError, WrongProtocol};
+use super::read_ahead::{ReadAhead, ReadEnd};
 use super::reply::Replies;
 use super::session::Session;
-use super::together::{StoreAccess, Room, InFlightCommands};
 use super::{Protocol, RespShared, Stream};
 
-/// How long answers that a store has yet to give are waited for once the client sends no more. It may have gone.
+/// How long to wait for pending replies after the client stopped sending, because it may be gone.
 const LAST_REPLIES_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// One connection.
 struct RespConnection<'s> {
     shared: &'s RespShared,
     stream: Stream,
@@ -33,83 +32,83 @@ struct RespConnection<'s> {
     parser: Parser,
     session: Session,
     output: OutputBuffer,
-    /// What was read while an answer was waited for.
+    /// Input that was read while a reply was pending.
     read_ahead: ReadAhead,
-    /// What is answered later: a rule holds it, or a shared store is asked.
+    /// Commands that wait for a rule with `delay` or for a shared store.
     in_flight: InFlightCommands<'s>,
     decisions: DecisionCounts,
     idle: IdleTimer,
-    /// When the beginning of a command has waited too long for its end.
+    /// Runs while the input ends with an incomplete command.
     command_timer: Option<Pin<Box<Sleep>>>,
-    /// When a client that sends no more has waited long enough for what it asked before.
+    /// Runs once the client has stopped sending, while replies are pending.
     last_replies_timer: Option<Pin<Box<Sleep>>>,
 }
 
-/// What was read behind a command.
+/// Input that was read after the current command.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum BufferedInput {
-    /// So many bytes, and more may come.
+    /// This many bytes, and more may arrive.
     Bytes(usize),
-    /// Nothing that is to be answered.
+    /// No later input will be handled.
     Nothing,
 }
 
-/// How long those are waited for that were asked.
+/// How long to wait for commands in flight.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum WaitUntil {
-    /// There is room for one more that asks for this.
+    /// Until another command with this access may start.
     RoomFor(StoreAccess),
     AllAnswered,
 }
 
-/// Why a connection ends.
+/// How a connection is closed.
 enum Close {
-    /// It is to, once all is written.
+    /// After pending output is written.
     AfterWrites,
-    /// It is to, once all is answered and written: the client sends no more.
+    /// The client sends no more: close after all commands are answered and written.
     AfterReplies,
-    /// There is nobody to write to, or nobody who should be.
+    /// The client is gone, or must not get a reply.
     Immediately,
 }
 
 /// Serves a connection until it ends.
-pub(super) async fn serve(server: &RespShared, stream: Stream, id: u64) {
+pub(super) async fn serve(shared: &RespShared, stream: Stream, id: u64) {
     let mut connection = RespConnection {
-        shared: server,
+        shared,
         stream,
         input: InputBuffer::default(),
         parser: Parser::default(),
-        session: Session::new(id, server.initial_auth()),
-        output: OutputBuffer::new(server.bounds.write_timeout),
+        session: Session::new(id, shared.initial_auth()),
+        output: OutputBuffer::new(shared.bounds.write_timeout),
         read_ahead: ReadAhead::default(),
         in_flight: InFlightCommands::new(),
         decisions: DecisionCounts::default(),
-        idle: IdleTimer::new(server.bounds.unused_timeout),
+        idle: IdleTimer::new(shared.bounds.unused_timeout),
         command_timer: None,
         last_replies_timer: None,
     };
     let mut end = connection.run().await;
-    connection.decisions.flush(&server.app.metrics);
+    connection.decisions.flush(&shared.app.metrics);
     if let Close::AfterReplies = end
         && let Err(other) = connection.wait_for_replies(WaitUntil::AllAnswered, BufferedInput::Nothing).await
     {
         end = other;
     }
-    let RespConnection { mut output, mut stream, in_flight: together, .. } = connection;
-    // What is not answered by now never is. It stands in no line while the client takes its time to read.
-    drop(together);
+    let RespConnection { mut output, mut stream, in_flight, .. } = connection;
+    // Drop unanswered commands now: they must leave their wait queues while the client still reads.
+    drop(in_flight);
     if let Close::AfterWrites | Close::AfterReplies = end
         && let Ok(()) = output.write(&mut stream).await
     {
-        // Says good-bye where that is done, as in TLS. The connection ends either way.
-        let _ = timeout(server.bounds.write_timeout, stream.shutdown()).await;
+        // Closes TLS properly. Ignore errors: the connection ends anyway.
+        let _ = timeout(shared.bounds.write_timeout, stream.shutdown()).await;
     }
 }
 
 impl RespConnection<'_> {
     async fn run(&mut self) -> Close {
-        let server = self.shared;
-        let mut draining = pin!(server.app.drain.wait());
+        let app = &self.shared.app;
+        let mut draining = pin!(app.drain.wait());
         loop {
             if let Err(end) = self.read(draining.as_mut()).await {
                 return end;
@@ -117,38 +116,50 @@ impl RespConnection<'_> {
             if let Err(end) = self.run_commands().await {
                 return end;
             }
-            if server.app.drain.is_draining() && self.input.rest().is_empty() && self.in_flight.is_empty() {
+            if app.drain.is_draining() && self.input.rest().is_empty() && self.in_flight.is_empty() {
                 return Close::AfterWrites;
             }
         }
     }
 
-    /// Writes what waits to be written, and reads what there is as soon as there is something, unless too much waits.
+    /// Writes pending replies and waits for input. Does not read while too many replies are pending.
     async fn read(&mut self, mut draining: Pin<&mut impl Future<Output = ()>>) -> Result<(), Close> {
-        let Self { shared: server, stream, input, session, output, in_flight: together, idle, command_timer: late, last_replies_timer: last, .. } = self;
+        let Self {
+            shared,
+            stream,
+            input,
+            session,
+            output,
+            in_flight,
+            idle,
+            command_timer,
+            last_replies_timer,
+            ..
+        } = self;
+        let (bounds, drain) = (&shared.bounds, &shared.app.drain);
         input.make_room();
         match input.rest() {
-            [] => *late = None,
-            _ => _ = late.get_or_insert_with(|| Box::pin(sleep(server.bounds.command_timeout))),
+            [] => *command_timer = None,
+            _ => _ = command_timer.get_or_insert_with(|| Box::pin(sleep(bounds.command_timeout))),
         }
         poll_fn(|context| {
-            // Before all else, and whatever they say: there may always be something to read, or half a command.
+            // First, whatever the client sends: an unauthenticated client must not postpone its timeout with input.
             if session.auth == AuthState::Unauthenticated && idle.poll(context).is_ready() {
                 return Poll::Ready(Err(Close::AfterWrites));
             }
-            together.poll(context, &mut output.replies);
+            in_flight.poll(context, &mut output.replies);
             if let Poll::Ready(Err(ClientGone)) = output.poll_write(stream, context) {
                 return Poll::Ready(Err(Close::Immediately));
             }
-            let has_room = output.pending_bytes() < server.bounds.output_bytes_max && together.room() == Room::Some;
-            // What comes when the server is about to stop comes too late for those that are waited for.
-            let is_last = !together.is_empty() && server.app.drain.is_draining();
-            // When the server is about to stop, a client that sends without a pause always has half a command here. It is waited
-            // for no longer than one that does not finish its command.
-            if server.app.drain.is_draining()
-                && together.is_empty()
-                && let Some(late) = late
-                && late.as_mut().poll(context).is_ready()
+            let has_room = output.pending_bytes() < bounds.output_bytes_max && in_flight.room() == Room::Some;
+            // During a drain, no input is read while commands are in flight.
+            let is_last = !in_flight.is_empty() && drain.is_draining();
+            // During a drain, a client that sends without pause always has an incomplete command here. It gets the
+            // usual command timeout.
+            if drain.is_draining()
+                && in_flight.is_empty()
+                && let Some(timer) = command_timer
+                && timer.as_mut().poll(context).is_ready()
             {
                 return Poll::Ready(Err(Close::AfterWrites));
             }
@@ -159,20 +170,20 @@ impl RespConnection<'_> {
                 return Poll::Ready(match read {
                     Ok(1..) => Ok(()),
                     Ok(0) => {
-                        last.get_or_insert_with(last_replies_timer);
+                        last_replies_timer.get_or_insert_with(new_last_replies_timer);
                         Err(Close::AfterReplies)
                     }
                     Err(_) => Err(Close::Immediately),
                 });
             }
-            if !together.is_empty() {
+            if !in_flight.is_empty() {
                 return Poll::Pending;
             }
-            // What has begun is let finish.
-            let is_over = match late {
-                Some(late) => late.as_mut().poll(context).is_ready(),
+            // An incomplete command may still finish in time.
+            let is_over = match command_timer {
+                Some(timer) => timer.as_mut().poll(context).is_ready(),
                 None => {
-                    server.app.drain.is_draining()
+                    drain.is_draining()
                         || draining.as_mut().poll(context).is_ready()
                         || idle.poll(context).is_ready()
                 }
@@ -182,10 +193,10 @@ impl RespConnection<'_> {
         .await
     }
 
-    /// Answers every command that is there in whole.
+    /// Runs every complete command of the input.
     async fn run_commands(&mut self) -> Result<(), Close> {
         let bounds = &self.shared.bounds;
-        let (mut in_a_row, mut is_any_answered) = (0, false);
+        let (mut commands_in_turn, mut is_any_answered) = (0, false);
         while let parsed @ (Parsed::Command { length } | Parsed::Empty { length }) =
             self.run_next_command().await?
         {
@@ -194,20 +205,20 @@ impl RespConnection<'_> {
             if self.session.auth == AuthState::Authenticated && matches!(parsed, Parsed::Command { .. }) {
                 self.idle.reset();
             }
-            in_a_row += 1;
+            commands_in_turn += 1;
             is_any_answered = true;
             if self.output.pending_bytes() >= bounds.output_bytes_max {
                 self.write_to_limit().await?;
             }
-            if in_a_row == bounds.commands_per_turn_max {
-                in_a_row = 0;
+            if commands_in_turn == bounds.commands_per_turn_max {
+                commands_in_turn = 0;
                 self.write_to_limit().await?;
                 tokio::task::yield_now().await;
             }
         }
         self.decisions.flush(&self.shared.app.metrics);
         if is_any_answered {
-            // When the server is about to stop, one command after another that has just begun is not waited for.
+            // During a drain the timer is not reset, so a series of incomplete commands cannot delay the stop.
             if !self.shared.app.drain.is_draining() {
                 self.command_timer = None;
             }
@@ -218,14 +229,14 @@ impl RespConnection<'_> {
         Ok(())
     }
 
-    /// Answers the next command, if it is there in whole.
+    /// Runs the next command, if it is complete.
     #[inline]
     async fn run_next_command(&mut self) -> Result<Parsed, Close> {
         let rest = self.input.rest();
         let length = match self.parser.parse(rest, self.session.auth) {
             Ok(Parsed::Command { length }) => length,
             Ok(other) => return Ok(other),
-            Err(ProtocolError::WrongProtocol(foreign)) => return Err(self.wrong_protocol(foreign)),
+            Err(ProtocolError::WrongProtocol(protocol)) => return Err(self.wrong_protocol(protocol)),
             Err(error) => {
                 self.wait_for_replies(WaitUntil::AllAnswered, BufferedInput::Nothing).await?;
                 self.output.replies.error(format_args!("ERR {error}"));
@@ -234,45 +245,50 @@ impl RespConnection<'_> {
             }
         };
         if !self.in_flight.is_empty() {
-            let (arguments, behind) = (self.parser.arguments(rest), BufferedInput::Bytes(rest.len() - length));
-            // A command that is answered at once is not answered before those that came before it.
-            let until = commands::store_access(&arguments).map_or(WaitUntil::AllAnswered, WaitUntil::RoomFor);
-            self.wait_for_replies(until, behind).await?;
+            let access = commands::store_access(&self.parser.arguments(rest));
+            // A command that is answered immediately waits until all earlier ones are answered.
+            let until = access.map_or(WaitUntil::AllAnswered, WaitUntil::RoomFor);
+            self.wait_for_replies(until, BufferedInput::Bytes(rest.len() - length)).await?;
         }
         let rest = self.input.rest();
-        // While others are not answered, its answer waits behind theirs.
+        // While earlier commands are in flight, its reply is queued behind theirs.
         let is_first = self.in_flight.is_empty();
-        let version = self.output.replies.version();
-        let mut behind = Replies::new(version);
+        let mut queued = Replies::new(self.output.replies.version());
         let context = CommandContext {
             shared: self.shared,
             session: &mut self.session,
-            replies: if is_first { &mut self.output.replies } else { &mut behind },
+            replies: if is_first { &mut self.output.replies } else { &mut queued },
             decisions: &mut self.decisions,
         };
         match commands::run(&self.parser.arguments(rest), context) {
             CommandStep::Continue if is_first => {}
-            CommandStep::Continue => self.in_flight.push_reply(behind),
+            CommandStep::Continue => self.in_flight.push_reply(queued),
             CommandStep::Close => return Err(Close::AfterWrites),
             CommandStep::WrongProtocol => return Err(self.wrong_protocol(WrongProtocol::Http)),
-            CommandStep::Later(DeferredReply { access: asks, reply: answering, bytes }) => self.in_flight.push_future(asks, answering, bytes),
+            CommandStep::Later(DeferredReply { access, reply, bytes }) => {
+                self.in_flight.push_future(access, reply, bytes);
+            }
         }
         Ok(Parsed::Command { length })
     }
 
-    /// Gives answers that come later, as they come.
-    async fn wait_for_replies(&mut self, until: WaitUntil, behind: BufferedInput) -> Result<(), Close> {
-        let Self { shared: server, stream, output, in_flight: together, read_ahead: ahead, last_replies_timer: last, .. } = self;
-        match behind {
-            BufferedInput::Bytes(bytes) if last.is_none() && !server.app.drain.is_draining() => ahead.allow_after(bytes),
-            // Nothing comes, or what comes now comes too late.
-            _ => ahead.stop(),
+    /// Waits for commands in flight, and writes replies as they come.
+    async fn wait_for_replies(&mut self, until: WaitUntil, buffered: BufferedInput) -> Result<(), Close> {
+        let Self { shared, stream, output, in_flight, read_ahead, last_replies_timer, .. } = self;
+        match buffered {
+            BufferedInput::Bytes(bytes)
+                if last_replies_timer.is_none() && !shared.app.drain.is_draining() =>
+            {
+                read_ahead.allow_after(bytes);
+            }
+            // There is no more input, or it is too late to handle it.
+            _ => read_ahead.stop(),
         }
         poll_fn(|context| {
-            together.poll(context, &mut output.replies);
+            in_flight.poll(context, &mut output.replies);
             let is_over = match until {
-                WaitUntil::RoomFor(asks) => together.room_for(asks) == Room::Some,
-                WaitUntil::AllAnswered => together.is_empty(),
+                WaitUntil::RoomFor(access) => in_flight.room_for(access) == Room::Some,
+                WaitUntil::AllAnswered => in_flight.is_empty(),
             };
             if is_over {
                 return Poll::Ready(Ok(()));
@@ -280,46 +296,46 @@ impl RespConnection<'_> {
             if let Poll::Ready(Err(ClientGone)) = output.poll_write(stream, context) {
                 return Poll::Ready(Err(Close::Immediately));
             }
-            match ahead.poll(stream, context) {
+            match read_ahead.poll(stream, context) {
                 Poll::Ready(ReadEnd::HalfClosed) => {
-                    ahead.stop();
-                    last.get_or_insert_with(last_replies_timer);
+                    read_ahead.stop();
+                    last_replies_timer.get_or_insert_with(new_last_replies_timer);
                 }
                 Poll::Ready(ReadEnd::Closed) => return Poll::Ready(Err(Close::Immediately)),
                 Poll::Pending => {}
             }
-            match last {
-                Some(last) => last.as_mut().poll(context).map(|()| Err(Close::AfterWrites)),
+            match last_replies_timer {
+                Some(timer) => timer.as_mut().poll(context).map(|()| Err(Close::AfterWrites)),
                 None => Poll::Pending,
             }
         })
         .await
     }
 
-    /// Writes until no more waits than may.
+    /// Writes until pending output is within its bound.
     async fn write_to_limit(&mut self) -> Result<(), Close> {
-        let Self { shared: server, stream, output, in_flight: together, .. } = self;
+        let Self { shared, stream, output, in_flight, .. } = self;
         poll_fn(|context| {
-            // Before all else, whatever the client does: others may stand in line behind them. No more are asked meanwhile, so
-            // no more answers come of it than of those.
-            together.poll(context, &mut output.replies);
-            output.poll_write_until(server.bounds.output_bytes_max, stream, context)
+            // Always poll the commands in flight: other clients may wait behind them in a queue. No commands are
+            // started here, so their replies are bounded.
+            in_flight.poll(context, &mut output.replies);
+            output.poll_write_until(shared.bounds.output_bytes_max, stream, context)
         })
         .await?;
         Ok(())
     }
 
-    /// Another protocol is spoken.
+    /// The client speaks another protocol.
     #[cold]
-    fn wrong_protocol(&self, foreign: WrongProtocol) -> Close {
+    fn wrong_protocol(&self, protocol: WrongProtocol) -> Close {
         let app = &self.shared.app;
-        app.metrics.count_wrong_protocol(Protocol::Resp, foreign.as_str());
-        self.shared.wrong_protocol_log.add(foreign, app.engine.clock().now());
+        app.metrics.count_wrong_protocol(Protocol::Resp, protocol.as_str());
+        self.shared.wrong_protocol_log.add(protocol, app.engine.clock().now());
         Close::Immediately
     }
 }
 
-fn last_replies_timer() -> Pin<Box<Sleep>> {
+fn new_last_replies_timer() -> Pin<Box<Sleep>> {
     Box::pin(sleep(LAST_REPLIES_TIMEOUT))
 }
 

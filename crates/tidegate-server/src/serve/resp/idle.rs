@@ -1,7 +1,7 @@
-//! How long nothing was asked, without a look at a clock for every command.
+//! Idle timeout that does not read the clock for each command.
 //!
-//! Time is told in quarters of the timeout. A connection is idle when five of them began since it last asked something:
-//! after the timeout, and a quarter of it later at most.
+//! Time is counted in quarters of the timeout. A connection is idle when five quarters began since its last command:
+//! after the timeout, and at most a quarter of it later.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
-/// Quarters that have to begin.
+/// Quarters that must begin without a command.
 const QUIET_TICKS: u32 = 5;
 const TICKS_PER_TIMEOUT: u32 = 4;
-/// Timers are no finer.
+/// Tokio's timers are no finer.
 const TICK_MIN: Duration = Duration::from_millis(1);
 
-/// Tells when nothing was asked for a while.
+/// Detects that no command arrives.
 #[derive(Debug)]
 pub(super) struct IdleTimer {
     timeout: Option<Duration>,
@@ -24,7 +24,7 @@ pub(super) struct IdleTimer {
 }
 
 impl IdleTimer {
-    /// After this time; never if there is none.
+    /// With this timeout; `None` means never idle.
     pub fn new(timeout: Option<Duration>) -> Self {
         let ticks = timeout.map(|timeout| {
             let tick = (timeout / TICKS_PER_TIMEOUT).max(TICK_MIN);
@@ -35,20 +35,20 @@ impl IdleTimer {
         Self { timeout, ticks, quiet_ticks: 0 }
     }
 
-    /// From now on after this time.
+    /// Changes the timeout.
     pub fn set_timeout(&mut self, timeout: Option<Duration>) {
         if timeout != self.timeout {
             *self = Self::new(timeout);
         }
     }
 
-    /// Something was asked.
+    /// A command arrived.
     #[inline]
     pub fn reset(&mut self) {
         self.quiet_ticks = 0;
     }
 
-    /// Ready when it is idle.
+    /// Ready when the connection is idle.
     pub fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let Some(ticks) = &mut self.ticks else { return Poll::Pending };
         while Pin::new(&mut *ticks).poll_tick(context).is_ready() {

@@ -1,18 +1,23 @@
-//! Lines as a person types them, and lines that are not meant for us.
+//! Inline commands, as typed by a person, and detection of HTTP.
 
 use super::parse::{ARGUMENTS_MAX, Arguments, Span};
-use super::protocol_error::{WrongProtocol, ProtocolError};
+use super::protocol_error::{ProtocolError, WrongProtocol};
 
-/// How a TLS connection begins. No command does.
+/// First byte of a TLS handshake. No command starts with it.
 pub(super) const TLS_HANDSHAKE: u8 = 0x16;
 
-/// Words that lines of HTTP begin with. Redis closes the connection on the first two wherever they stand.
+/// First words of HTTP lines. Redis closes the connection on these two, also in arrays.
 const ALWAYS_HTTP: [&[u8]; 2] = [b"POST", b"Host:"];
+/// First words of HTTP lines that are rejected only if more words follow.
 const HTTP_WITH_MORE: [&[u8]; 9] =
     [b"GET", b"PUT", b"HEAD", b"OPTIONS", b"DELETE", b"CONNECT", b"PATCH", b"TRACE", b"PRI"];
 
-/// Splits a line as a shell would: at spaces that are not quoted. `"` knows `\n`, `\x41` and the like, `'` only `\'`.
-pub(super) fn split_line(line: &[u8], text: &mut Vec<u8>, spans: &mut Vec<Span>) -> Result<(), ProtocolError> {
+/// Splits a line at unquoted spaces, as a shell does. `"` supports escapes such as `\n` and `\x41`, `'` only `\'`.
+pub(super) fn split_line(
+    line: &[u8],
+    text: &mut Vec<u8>,
+    spans: &mut Vec<Span>,
+) -> Result<(), ProtocolError> {
     text.clear();
     spans.clear();
     let mut rest = line;
@@ -34,17 +39,20 @@ pub(super) fn split_line(line: &[u8], text: &mut Vec<u8>, spans: &mut Vec<Span>)
     }
 }
 
-/// Takes one argument, and hands back what follows it.
+/// Takes one argument, and returns what follows it.
 fn take_argument<'a>(mut rest: &'a [u8], text: &mut Vec<u8>) -> Result<&'a [u8], ProtocolError> {
     loop {
         rest = match rest {
             [] => return Ok(rest),
             [space, ..] if is_space(*space) => return Ok(rest),
             [quote @ (b'"' | b'\''), quoted @ ..] => {
-                let rest =
-                    if *quote == b'"' { take_double_quoted(quoted, text) } else { take_single_quoted(quoted, text) };
+                let rest = if *quote == b'"' {
+                    take_double_quoted(quoted, text)
+                } else {
+                    take_single_quoted(quoted, text)
+                };
                 let rest = rest.ok_or(ProtocolError::UnbalancedQuotes)?;
-                // What is quoted ends there.
+                // A closing quote must end the argument.
                 return match rest {
                     [next, ..] if !is_space(*next) => Err(ProtocolError::UnbalancedQuotes),
                     rest => Ok(rest),
@@ -58,7 +66,7 @@ fn take_argument<'a>(mut rest: &'a [u8], text: &mut Vec<u8>) -> Result<&'a [u8],
     }
 }
 
-/// Up to the closing quote; none if there is none.
+/// Takes text up to the closing quote; `None` if there is none.
 fn take_double_quoted<'a>(mut rest: &'a [u8], text: &mut Vec<u8>) -> Option<&'a [u8]> {
     loop {
         let (byte, after) = match rest {
@@ -75,7 +83,7 @@ fn take_double_quoted<'a>(mut rest: &'a [u8], text: &mut Vec<u8>) -> Option<&'a 
     }
 }
 
-/// Up to the closing quote; none if there is none.
+/// Takes text up to the closing quote; `None` if there is none.
 fn take_single_quoted<'a>(mut rest: &'a [u8], text: &mut Vec<u8>) -> Option<&'a [u8]> {
     loop {
         let (byte, after) = match rest {
@@ -111,8 +119,8 @@ fn unescape(byte: u8) -> u8 {
     }
 }
 
-/// A web page can make a browser of somebody who may reach this port send a form to it, with commands in its lines. So
-/// what looks like HTTP ends the connection before any of them is run.
+/// A web page can make a visitor's browser send a form to this port, with commands in its lines. So anything that looks
+/// like HTTP closes the connection before a command runs.
 pub(super) fn reject_http(arguments: &Arguments<'_>) -> Result<(), ProtocolError> {
     let name = arguments.get(0).unwrap_or_default();
     let among = |words: &[&[u8]]| words.iter().any(|word| word.eq_ignore_ascii_case(name));
@@ -122,7 +130,7 @@ pub(super) fn reject_http(arguments: &Arguments<'_>) -> Result<(), ProtocolError
     Ok(())
 }
 
-/// Whether this is never a command, in a line or an array.
+/// Whether this name is HTTP, both in a line and in an array.
 pub(super) fn is_http(name: &[u8]) -> bool {
     ALWAYS_HTTP.iter().any(|word| word.eq_ignore_ascii_case(name))
 }

@@ -1,4 +1,4 @@
-//! What was read and has yet to be answered.
+//! Input that was read and not yet handled.
 
 use std::io;
 use std::pin::pin;
@@ -8,45 +8,45 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 use super::buffer::{BufferShrinker, KEPT_BUFFER_BYTES};
 
-/// What is read at once at most, in bytes.
+/// Maximum bytes per read.
 const READ_BYTES_MAX: usize = 64 << 10;
-/// What there is room for at least when something is read, in bytes.
+/// Minimum free space before a read, in bytes.
 const READ_BYTES_MIN: usize = KEPT_BUFFER_BYTES / 4;
 
-/// What was read and has yet to be answered.
+/// Input that was read and not yet handled.
 #[derive(Debug, Default)]
 pub(super) struct InputBuffer {
     bytes: Vec<u8>,
-    /// What of it is answered.
+    /// Length of the handled part of `bytes`.
     consumed: usize,
     shrinker: BufferShrinker,
 }
 
 impl InputBuffer {
-    /// What has yet to be answered.
+    /// The part that is not handled yet.
     #[inline]
     pub fn rest(&self) -> &[u8] {
         &self.bytes[self.consumed..]
     }
 
-    /// So many bytes of it are answered.
+    /// Marks bytes as handled.
     #[inline]
     pub fn advance(&mut self, length: usize) {
         self.consumed += length;
     }
 
-    /// What was read elsewhere comes behind it. What is answered is forgotten, or it would pile up behind requests that
-    /// are held; and nothing is kept for the next time, for most connections have none.
+    /// Appends input that was read ahead. Drops the handled part first, which would pile up behind waiting commands.
+    /// Also frees the buffer of `read_ahead`, because most connections never read ahead.
     #[inline]
-    pub fn append(&mut self, read: &mut Vec<u8>) {
-        if !read.is_empty() {
+    pub fn append(&mut self, read_ahead: &mut Vec<u8>) {
+        if !read_ahead.is_empty() {
             self.bytes.drain(..self.consumed);
             self.consumed = 0;
-            self.bytes.extend_from_slice(&std::mem::take(read));
+            self.bytes.extend_from_slice(&std::mem::take(read_ahead));
         }
     }
 
-    /// Forgets what is answered, and makes room.
+    /// Drops the handled part and makes room for the next read.
     #[inline]
     pub fn make_room(&mut self) {
         let used = self.bytes.len();
@@ -64,7 +64,6 @@ impl InputBuffer {
         });
     }
 
-    /// Reads into the room there is.
     #[inline]
     pub fn poll_read(
         &mut self,

@@ -1,56 +1,67 @@
-//! The Redis protocol: RESP2 and RESP3, for clients that are there already.
+//! The Redis protocol, RESP2 and RESP3, for existing Redis clients.
 //!
 //! ```text
-//! connection.rs   reads, and answers all that was read with one write
-//! parse.rs        bytes  ->  arguments, which point into what was read; inline.rs for what is typed by hand
-//! commands/       arguments  ->  an answer, or a request to be decided
-//! reply.rs        answers  ->  bytes
-//! deciding.rs     a request that is decided in this process; held.rs while a rule holds it, and its client may go away
-//! together.rs     requests that a store is asked together, where it is not in this process
+//! connection.rs   reads, runs all commands that were read, writes their replies together
+//! parse/          bytes  ->  arguments, which point into the input; inline.rs for lines typed by hand
+//! commands/       arguments  ->  a reply, or a request to decide
+//! reply.rs        replies  ->  bytes
+//! in_flight.rs    commands that are answered later
+//! read_ahead.rs   reads while replies are pending, to notice that a client has gone
 //! ```
+//!
+//! A connection is one task; nothing is spawned for a command. Replies are appended to one buffer, so commands that
+//! were read together are answered with one write.
+//!
+//! A command that is not decided immediately, because a rule delays it or a shared store is asked, becomes a future
+//! without borrows. Up to 256 such commands of a connection are in flight together, and their replies keep the order of
+//! the commands. Peeks are never in flight together with commands that charge. The futures are polled whether the
+//! connection reads or writes, so a client that does not read its replies delays no other client.
+//!
+//! A connection does not set a timer or take a lock for each command: its idle timer counts ticks, and whether the
+//! server drains is an atomic flag.
 
 mod bounds;
 mod buffer;
 mod commands;
 mod connection;
-mod decisions;
-mod foreigners;
-mod held;
+mod decision_counts;
 mod idle;
+mod in_flight;
 mod inline;
 mod input;
 mod output;
 mod parse;
 mod protocol_error;
+mod read_ahead;
 mod reply;
 mod session;
-mod together;
-
-pub use bounds::RespBounds;
-pub use commands::{ThrottleError, Quota, ThrottleAnswer, ThrottleCache};
-pub use parse::{
-    ARGUMENTS_MAX, Arguments, COMMAND_BYTES_MAX, INLINE_BYTES_MAX, Parsed, Parser, UNAUTHENTICATED_ARGUMENTS_MAX,
-    UNAUTHENTICATED_BYTES_MAX, AuthState,
-};
-pub use protocol_error::{WrongProtocol, ProtocolError};
-pub use reply::{Replies, RespVersion};
+mod wrong_protocol;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::time::Instant;
 
-use super::listening::{ConnectionHandler, Stream};
+use super::listen::{ConnectionHandler, Stream};
 use super::settings::Secret;
 use super::{App, Protocol};
-use foreigners::WrongProtocolLog;
+use wrong_protocol::WrongProtocolLog;
 
-/// Speaks the protocol of Redis.
+pub use bounds::RespBounds;
+pub use commands::{Quota, ThrottleAnswer, ThrottleCache, ThrottleError};
+pub use parse::{
+    ARGUMENTS_MAX, Arguments, AuthState, COMMAND_BYTES_MAX, INLINE_BYTES_MAX, Parsed, Parser,
+    UNAUTHENTICATED_ARGUMENTS_MAX, UNAUTHENTICATED_BYTES_MAX,
+};
+pub use protocol_error::{ProtocolError, WrongProtocol};
+pub use reply::{Replies, RespVersion};
+
+/// The RESP listener.
 pub struct Resp {
     shared: RespShared,
 }
 
-/// What all connections share.
+/// State shared by all connections.
 struct RespShared {
     app: Arc<App>,
     bounds: RespBounds,
@@ -61,14 +72,14 @@ struct RespShared {
 }
 
 impl Resp {
-    /// In front of this, without a password.
+    /// Without a password.
     pub fn new(app: Arc<App>) -> Self {
         Self::with_options(app, RespBounds::default(), None)
     }
 
-    /// In front of this, for clients that say the password, if there is one.
+    /// With these bounds. If there is a password, clients must send it.
     pub fn with_options(app: Arc<App>, bounds: RespBounds, password: Option<Secret>) -> Self {
-        let server = RespShared {
+        let shared = RespShared {
             app,
             bounds,
             password,
@@ -76,7 +87,7 @@ impl Resp {
             connections: AtomicU64::new(0),
             wrong_protocol_log: WrongProtocolLog::default(),
         };
-        Self { shared: server }
+        Self { shared }
     }
 }
 
@@ -90,7 +101,7 @@ impl ConnectionHandler for Resp {
 }
 
 impl RespShared {
-    /// What a connection is trusted with that was just opened.
+    /// Whether a new connection still has to authenticate.
     fn initial_auth(&self) -> AuthState {
         if self.password.is_some() { AuthState::Unauthenticated } else { AuthState::Authenticated }
     }

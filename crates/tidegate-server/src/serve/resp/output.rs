@@ -1,4 +1,4 @@
-//! Answers on their way out.
+//! Replies that are not written yet.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -11,18 +11,18 @@ use tokio::time::{Sleep, sleep};
 use super::buffer::BufferShrinker;
 use super::reply::Replies;
 
-/// Answers that have yet to be written, or to be read by who asked.
+/// Replies that are not written yet, or not yet sent by the stream.
 #[derive(Debug)]
 pub(super) struct OutputBuffer {
     pub replies: Replies,
-    /// What of them is written.
+    /// Length of the written part of `replies`.
     written: usize,
-    /// Whether any of what is written may still be on its way through the stream, as through encryption.
+    /// Whether the stream, for example TLS, may still buffer written bytes.
     is_unflushed: bool,
     shrinker: BufferShrinker,
-    /// How long the client may leave them unread.
+    /// How long the client may leave replies unread.
     timeout: Duration,
-    /// Since when it does.
+    /// Runs while the client does not read.
     stall_timer: Option<Pin<Box<Sleep>>>,
 }
 
@@ -31,19 +31,26 @@ pub(super) struct OutputBuffer {
 pub(super) struct ClientGone;
 
 impl OutputBuffer {
-    /// To a client that may leave it unread for so long.
+    /// `timeout` is how long the client may leave replies unread.
     pub fn new(timeout: Duration) -> Self {
         let replies = Replies::default();
-        Self { replies, written: 0, is_unflushed: false, shrinker: BufferShrinker::default(), timeout, stall_timer: None }
+        Self {
+            replies,
+            written: 0,
+            is_unflushed: false,
+            shrinker: BufferShrinker::default(),
+            timeout,
+            stall_timer: None,
+        }
     }
 
-    /// How many bytes have yet to be written.
+    /// Bytes that are not written yet.
     #[inline]
     pub fn pending_bytes(&self) -> usize {
         self.replies.bytes().len() - self.written
     }
 
-    /// Writes what the stream takes; ready when all of it is written.
+    /// Writes what the stream accepts. Ready when everything is written and flushed.
     #[inline]
     pub fn poll_write(
         &mut self,
@@ -62,12 +69,12 @@ impl OutputBuffer {
         }
     }
 
-    /// Writes all of it.
+    /// Writes everything.
     pub async fn write(&mut self, stream: &mut (impl AsyncWrite + Unpin)) -> Result<(), ClientGone> {
         poll_fn(|context| self.poll_write(stream, context)).await
     }
 
-    /// Writes what the stream takes; ready when no more than so many bytes are left.
+    /// Writes what the stream accepts. Ready when at most `bytes_max` bytes are left.
     pub fn poll_write_until(
         &mut self,
         bytes_max: usize,
@@ -108,10 +115,10 @@ impl OutputBuffer {
         Poll::Ready(flushed.map_err(|_| ClientGone))
     }
 
-    /// Gone once it has not read for too long.
+    /// Ready with an error when the client has not read for too long.
     #[cold]
     fn poll_stalled(&mut self, context: &mut Context<'_>) -> Poll<Result<(), ClientGone>> {
-        // What is written is not kept for the sake of what is not.
+        // Free the written part.
         let written = std::mem::take(&mut self.written);
         self.replies.buffer_mut().drain(..written);
         let timeout = self.timeout;
@@ -121,4 +128,5 @@ impl OutputBuffer {
 }
 
 #[cfg(test)]
+#[path = "output_tests.rs"]
 mod tests;

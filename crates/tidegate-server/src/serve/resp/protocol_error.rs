@@ -1,47 +1,47 @@
-//! What is no command at all: said in the words of Redis where it has them, and then the connection is closed.
+//! Protocol errors. Their texts are those of Redis where Redis has one. The connection is closed after the error.
 
 use std::fmt;
 
 use super::parse::LengthErrors;
 
-/// What is no command.
+/// Why input is not a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProtocolError {
-    /// Another protocol is spoken. It gets no answer.
+    /// The client speaks another protocol. It gets no reply.
     WrongProtocol(WrongProtocol),
-    /// The length of an array goes on and on.
+    /// The length of an array has too many digits.
     CountTooLong,
-    /// The length of an array is no number, or there are too many arguments.
+    /// The length of an array is not a number, or there are too many arguments.
     InvalidCount,
-    /// Too many arguments for somebody who has yet to say the password.
+    /// Too many arguments before authentication.
     UnauthenticatedArguments,
-    /// The length of a bulk string goes on and on.
+    /// The length of a bulk string has too many digits.
     BulkLengthTooLong,
-    /// The length of a bulk string is no number, or it is too long.
+    /// The length of a bulk string is not a number or too large.
     InvalidBulkLength,
-    /// A bulk string is too long for somebody who has yet to say the password.
+    /// A bulk string is too long before authentication.
     UnauthenticatedBulk,
-    /// A bulk string is not where it ends by its length.
+    /// A bulk string does not end with CRLF.
     MissingBulkEnd,
-    /// There is something else where a bulk string should be.
+    /// Another type where a bulk string is expected.
     ExpectedBulk {
-        /// How that begins.
+        /// Its first byte.
         got: u8,
     },
     /// A line is too long.
     LineTooLong,
     /// A line has too many arguments.
     TooManyLineArguments,
-    /// A quote is not closed, or something follows right after it.
+    /// A quote is not closed, or not followed by a space.
     UnbalancedQuotes,
 }
 
-/// What is spoken instead.
+/// The protocol that the client speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WrongProtocol {
-    /// HTTP: maybe a browser that was talked into it by a page from elsewhere.
+    /// HTTP, possibly from a browser that a web page abuses.
     Http,
-    /// TLS, on a port without it.
+    /// TLS on a port without TLS.
     Tls,
 }
 
@@ -53,7 +53,7 @@ impl ProtocolError {
 }
 
 impl WrongProtocol {
-    /// As it is written in logs and metrics.
+    /// The name in logs and metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Http => "http",
@@ -66,7 +66,7 @@ impl fmt::Display for ProtocolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Protocol error: ")?;
         f.write_str(match self {
-            Self::WrongProtocol(foreign) => return write!(f, "this is {}", foreign.as_str()),
+            Self::WrongProtocol(protocol) => return write!(f, "this is {}", protocol.as_str()),
             Self::ExpectedBulk { got } => {
                 // A line break would end the message.
                 let got = if got.is_ascii_graphic() { char::from(*got) } else { '?' };

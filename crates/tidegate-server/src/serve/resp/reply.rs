@@ -1,19 +1,19 @@
-//! Answers, in the bytes of RESP2 or RESP3, one behind the other until they are written.
+//! Encodes replies as RESP2 or RESP3 into one buffer.
 
 use std::fmt;
 use std::io::Write as _;
 
-/// Which of the two the client speaks.
+/// The protocol version of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RespVersion {
-    /// As every client does at first.
+    /// The version of a new connection.
     #[default]
     Resp2,
-    /// Since a `HELLO 3`.
+    /// After `HELLO 3`.
     Resp3,
 }
 
-/// Answers that have yet to be written.
+/// Replies that are not written yet.
 #[derive(Debug, Default)]
 pub struct Replies {
     bytes: Vec<u8>,
@@ -21,37 +21,37 @@ pub struct Replies {
 }
 
 impl Replies {
-    /// None yet, in this version.
+    /// Empty, in this version.
     pub fn new(version: RespVersion) -> Self {
         Self { bytes: Vec::new(), version }
     }
 
-    /// What is to be written.
+    /// The encoded replies.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The buffer itself, for who writes and empties it.
+    /// The buffer, for writing and clearing it.
     pub(super) fn buffer_mut(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
 
-    /// What those to come are written in.
+    /// The version of the next replies.
     pub fn version(&self) -> RespVersion {
         self.version
     }
 
-    /// From now on in this version.
+    /// Changes the version of the next replies.
     pub fn set_version(&mut self, version: RespVersion) {
         self.version = version;
     }
 
-    /// A word: `+OK`.
+    /// A simple string, such as `+OK`.
     pub fn simple_string(&mut self, text: &str) {
         self.line(b'+', text.as_bytes());
     }
 
-    /// An error. Its first word is its kind, mostly `ERR`. A line break in it would end it, so there is none.
+    /// An error. Its first word is the error code, mostly `ERR`. Line breaks would end it and become spaces.
     pub fn error(&mut self, text: impl fmt::Display) {
         self.bytes.push(b'-');
         let start = self.bytes.len();
@@ -65,13 +65,13 @@ impl Replies {
         self.end();
     }
 
-    /// A number.
+    /// An integer.
     #[inline]
     pub fn integer(&mut self, number: i64) {
         self.number(b':', number);
     }
 
-    /// Text, or any bytes.
+    /// A bulk string.
     #[inline]
     pub fn bulk(&mut self, bytes: &[u8]) {
         self.length(b'$', bytes.len());
@@ -79,7 +79,7 @@ impl Replies {
         self.end();
     }
 
-    /// Text for people to read.
+    /// Text for people.
     pub fn verbatim(&mut self, text: &str) {
         match self.version {
             RespVersion::Resp2 => self.bulk(text.as_bytes()),
@@ -92,7 +92,7 @@ impl Replies {
         }
     }
 
-    /// Nothing, where there could be something.
+    /// The null value.
     pub fn null(&mut self) {
         self.bytes.extend_from_slice(match self.version {
             RespVersion::Resp2 => b"$-1\r\n",
@@ -100,13 +100,13 @@ impl Replies {
         });
     }
 
-    /// So many answers that follow are one.
+    /// Starts an array: the next `length` replies are its elements.
     #[inline]
     pub fn start_array(&mut self, length: usize) {
         self.length(b'*', length);
     }
 
-    /// So many pairs of answers that follow are one.
+    /// Starts a map: the next replies are its keys and values.
     pub fn start_map(&mut self, pairs: usize) {
         match self.version {
             RespVersion::Resp2 => self.length(b'*', 2 * pairs),
@@ -114,7 +114,7 @@ impl Replies {
         }
     }
 
-    /// So many answers that follow are one, in any order.
+    /// Starts a set: the next `length` replies are its elements.
     pub fn start_set(&mut self, length: usize) {
         match self.version {
             RespVersion::Resp2 => self.length(b'*', length),
@@ -122,7 +122,7 @@ impl Replies {
         }
     }
 
-    /// An answer that was made apart.
+    /// Appends replies that were encoded separately, and empties `other`.
     #[inline]
     pub fn append(&mut self, other: &mut Self) {
         self.bytes.append(&mut other.bytes);
@@ -130,20 +130,20 @@ impl Replies {
 
     #[inline]
     fn length(&mut self, kind: u8, length: usize) {
-        // No answer comes near the end of i64.
+        // No reply is that long.
         self.number(kind, i64::try_from(length).unwrap_or(i64::MAX));
     }
 
     #[inline]
     fn number(&mut self, kind: u8, number: i64) {
-        // Most numbers of most answers.
+        // One digit is the most frequent case.
         match u8::try_from(number) {
             Ok(digit @ 0..=9) => self.bytes.extend_from_slice(&[kind, b'0' + digit, b'\r', b'\n']),
             _ => self.long_number(kind, number),
         }
     }
 
-    /// Apart, so that short numbers are written without a call.
+    /// Separate, so that short numbers are written without a call.
     #[inline(never)]
     fn long_number(&mut self, kind: u8, number: i64) {
         self.line(kind, itoa::Buffer::new().format(number).as_bytes());

@@ -1,34 +1,31 @@
-//! What is known of one connection.
+//! The state of one connection.
 
 use super::commands::ThrottleCache;
 use super::parse::AuthState;
 
-/// The longest name of a client or its library, in bytes: it is text for people.
+/// Maximum length of the names of a client and its library, in bytes.
 pub(super) const NAME_BYTES_MAX: usize = 256;
 
-/// What is known of one connection.
 #[derive(Debug)]
 pub(super) struct Session {
-    /// Its number, from 1.
+    /// Number of the connection, from 1.
     pub id: u64,
-    /// Whether it may ask.
     pub auth: AuthState,
-    /// What the client calls itself.
+    /// Name that the client gave itself.
     pub name: Vec<u8>,
-    /// What it is written with.
+    /// Name of the client library.
     pub library: Vec<u8>,
-    /// And which version of that.
     pub library_version: Vec<u8>,
-    /// Rates that it asked with last.
+    /// The last rates of `CL.THROTTLE`.
     pub throttle_cache: ThrottleCache,
 }
 
 impl Session {
-    /// Of a connection that was just opened.
-    pub fn new(id: u64, trust: AuthState) -> Self {
+    /// For a new connection with this number.
+    pub fn new(id: u64, auth: AuthState) -> Self {
         Self {
             id,
-            auth: trust,
+            auth,
             name: Vec::new(),
             library: Vec::new(),
             library_version: Vec::new(),

@@ -1,108 +1,118 @@
-//! From a request to its answer.
+//! Decides a request of the rate limit service.
 
 use smallvec::SmallVec;
 use tidegate::rules::{Answer, Descriptor, Request};
 use tidegate::store::Store as _;
 use tidegate::{Clock as _, DecideOutput, EngineError, Nanos, Timestamp};
 
-use super::{RlsCode, Details, HitsMode, Annotations, Overall, RlsRequest, RlsResponse, DescriptorStatus, DescriptorStatuses};
+use super::{
+    Annotations, DescriptorStatus, DescriptorStatuses, Details, HitsMode, Overall, RlsCode, RlsRequest,
+    RlsResponse,
+};
 use crate::serve::app::TOO_MANY_LIMITS;
 use crate::serve::{App, Protocol};
 
-/// A request that was decided.
+/// The result of a request.
 pub struct RlsDecision {
-    /// What was charged; none if all hits are given back.
+    /// The decision on the charged descriptors; `None` if all hits are refunded.
     charged: Option<DecideOutput>,
     refund: RefundResult,
 }
 
-/// What became of hits that are given back.
+/// The result of a refund.
 enum RefundResult {
-    /// There were none.
+    /// The request refunds nothing.
     None,
-    /// How their limits stand now. Boxed, because few requests give hits back.
+    /// The state of the limits after the refund. Boxed, because few requests refund.
     Done(Box<DecideOutput>),
-    /// The store did not say how they stand, or did not take them back.
+    /// The store did not refund, or did not return the state of the limits.
     Failed(EngineError),
 }
 
-/// Decides a request: at once, unless a rule with the action `delay` holds it or a shared store is asked.
+/// Decides a request: immediately, unless a rule with the action `delay` or a shared store makes it wait.
 ///
-/// Hits that are given back are given back once the other descriptors are decided, whatever becomes of those, and are answered
-/// with how their limits stand then. Not before: a request that waits, and whose client goes away, has given nothing back; nor
-/// charged anything, unless a shared store was asked.
+/// Hits are refunded after the other descriptors were decided, whatever their decision, and the response has the state
+/// of their limits after the refund. So if a client goes away while its request waits, nothing was refunded, and
+/// nothing was charged unless a shared store was asked.
 ///
-/// All that a shared store is asked for a request has one deadline. Once the store did not take something back, it is not asked how
-/// that stands, and the answer is marked.
+/// All calls to a shared store for one request have the same deadline. If the store does not refund, it is not asked
+/// for the state of the limits, and the response is marked as degraded.
 ///
-/// A request that falls under too many limits, with what it charges or with what it gives back, changes nothing: there is no
-/// error once something was charged.
-pub async fn decide(app: &App, by: Protocol, request: &RlsRequest<'_>) -> Result<RlsDecision, EngineError> {
+/// A request that matches too many limits, with its charges or its refunds, changes nothing: errors come before
+/// charges.
+pub async fn decide(
+    app: &App,
+    protocol: Protocol,
+    request: &RlsRequest<'_>,
+) -> Result<RlsDecision, EngineError> {
     let charged = request.engine_descriptors(HitsMode::Charge);
-    let asked = Request { domain: request.domain(), descriptors: &charged };
+    let engine_request = Request { domain: request.domain(), descriptors: &charged };
     if charged.len() == request.descriptors().len() {
-        let decided = app.check(by, &asked).await?;
-        return Ok(RlsDecision { charged: Some(decided), refund: RefundResult::None });
+        let output = app.check(protocol, &engine_request).await?;
+        return Ok(RlsDecision { charged: Some(output), refund: RefundResult::None });
     }
-    let given_back = RefundRequest::new(request);
-    given_back.check_room(app, by)?;
-    let since = app.engine.clock().now();
+    let refund = RefundRequest::new(request);
+    refund.check_room(app, protocol)?;
+    let start = app.engine.clock().now();
     let charged = match charged.is_empty() {
         true => None,
-        false => Some(app.check(by, &asked).await?),
+        false => Some(app.check(protocol, &engine_request).await?),
     };
-    // How long the request waited for its turn does not count.
-    let waited = charged.as_ref().map_or(Nanos::ZERO, |decided| decided.waited);
+    // The time in a wait queue does not count.
+    let waited = charged.as_ref().map_or(Nanos::ZERO, |output| output.waited);
     let deadline = app
         .engine
         .store()
         .timeout()
-        .map(|timeout| since.saturating_add(waited).saturating_add(Nanos::new(timeout.as_nanos())));
-    let refunded = match given_back.refund(app, deadline).await {
-        Ok(()) => match given_back.peek(app, deadline).await {
-            Ok(stand) => RefundResult::Done(Box::new(stand)),
+        .map(|timeout| start.saturating_add(waited).saturating_add(Nanos::new(timeout.as_nanos())));
+    let refund = match refund.refund(app, deadline).await {
+        Ok(()) => match refund.peek(app, deadline).await {
+            Ok(output) => RefundResult::Done(Box::new(output)),
             Err(error) => RefundResult::Failed(error),
         },
         Err(error) => RefundResult::Failed(error),
     };
-    Ok(RlsDecision { charged, refund: refunded })
+    Ok(RlsDecision { charged, refund })
 }
 
 impl RlsDecision {
-    /// What is answered.
+    /// The response to the request.
     pub fn response<'r>(&'r self, request: &RlsRequest<'_>, details: Details) -> RlsResponse<'r> {
-        let charged = self.charged.as_ref().map(|decided| &decided.answer);
+        let charged = self.charged.as_ref().map(|output| &output.answer);
         if let (Some(answer), RefundResult::None) = (charged, &self.refund) {
             return RlsResponse::new(answer, request, details);
         }
-        let (mut overall, mut marks) = (Overall::OK, Annotations::default());
-        let mut statuses = DescriptorResults { charged: DescriptorStatuses::new(), refunded: DescriptorStatuses::new() };
+        let (mut overall, mut annotations) = (Overall::OK, Annotations::default());
+        let mut statuses =
+            DescriptorResults { charged: DescriptorStatuses::new(), refunded: DescriptorStatuses::new() };
         if let Some(answer) = charged {
-            (overall, marks) = (Overall::from_answer(answer), Annotations::new(answer, details));
+            (overall, annotations) = (Overall::from_answer(answer), Annotations::new(answer, details));
             statuses.charged = DescriptorStatus::for_descriptors(answer, request, HitsMode::Charge);
         }
         match &self.refund {
             RefundResult::None => {}
-            RefundResult::Done(stand) => statuses.refunded = RefundRequest::statuses(request, &stand.answer),
+            RefundResult::Done(output) => {
+                statuses.refunded = RefundRequest::statuses(request, &output.answer);
+            }
             RefundResult::Failed(EngineError::Store(_)) => {
                 overall = Overall { degraded: true, ..overall };
-                marks.mark_degraded(details);
+                annotations.mark_degraded(details);
             }
             RefundResult::Failed(_) => {}
         }
-        RlsResponse::from_parts(overall, marks, merge_statuses(request, &statuses))
+        RlsResponse::from_parts(overall, annotations, merge_statuses(request, &statuses))
     }
 }
 
-/// The descriptors whose hits are given back.
+/// The descriptors whose hits are refunded.
 struct RefundRequest<'q> {
     domain: &'q str,
     hits: SmallVec<[Descriptor<'q>; 4]>,
-    /// The same, to be looked at and not charged.
+    /// The same with cost 0, to read the state of their limits.
     peeks: SmallVec<[Descriptor<'q>; 4]>,
 }
 
-/// What became of the descriptors, by what was done with their hits.
+/// The statuses of descriptors, by what was done with their hits.
 struct DescriptorResults<'r> {
     charged: DescriptorStatuses<'r>,
     refunded: DescriptorStatuses<'r>,
@@ -111,32 +121,33 @@ struct DescriptorResults<'r> {
 impl<'q> RefundRequest<'q> {
     fn new(request: &'q RlsRequest<'_>) -> Self {
         let hits = request.engine_descriptors(HitsMode::Refund);
-        let looks = hits.iter().map(|descriptor| Descriptor { cost: 0, ..*descriptor }).collect();
-        Self { domain: request.domain(), hits, peeks: looks }
+        let peeks = hits.iter().map(|descriptor| Descriptor { cost: 0, ..*descriptor }).collect();
+        Self { domain: request.domain(), hits, peeks }
     }
 
-    /// Finds out whether a plan has room for their limits, before anything is charged.
-    fn check_room(&self, app: &App, by: Protocol) -> Result<(), EngineError> {
+    /// Checks that a plan has room for their limits, before anything is charged.
+    fn check_room(&self, app: &App, protocol: Protocol) -> Result<(), EngineError> {
         let rules = app.engine.rules();
         let matched = rules.matched_limits(&self.engine_request(&self.peeks));
         let room = matched.plan(&rules, app.engine.clock().now()).map(drop);
-        room.map_err(EngineError::from).inspect_err(|_| app.metrics.count_rejected_request(by, TOO_MANY_LIMITS))
+        room.map_err(EngineError::from)
+            .inspect_err(|_| app.metrics.count_rejected_request(protocol, TOO_MANY_LIMITS))
     }
 
-    /// Gives them back, by the active rules.
+    /// Refunds the hits, by the active rules.
     ///
-    /// There was room for them. If there is none any more, because the rules were replaced while the request waited, or if the store
-    /// does not answer, they are not given back, as far as is known, which is counted; the decision stands, and is answered.
+    /// This fails if the store does not answer, or if the rules were replaced while the request waited and the new plan
+    /// has no room. The failure is counted, and the decision is still answered.
     async fn refund(&self, app: &App, deadline: Option<Timestamp>) -> Result<(), EngineError> {
         app.refund_by(&self.engine_request(&self.hits), deadline).await
     }
 
-    /// How their limits stand. The server looks, not the client, so it is not counted.
+    /// The state of their limits. Not counted as a peek, because the server asks and not the client.
     async fn peek(&self, app: &App, deadline: Option<Timestamp>) -> Result<DecideOutput, EngineError> {
         app.engine.peek_with_deadline(&self.engine_request(&self.peeks), deadline).await
     }
 
-    /// What became of them. A descriptor that gives back is not over any limit.
+    /// The statuses of the refunded descriptors. A refund is never over a limit.
     fn statuses<'r>(request: &RlsRequest<'_>, answer: &'r Answer) -> DescriptorStatuses<'r> {
         let mut statuses = DescriptorStatus::for_descriptors(answer, request, HitsMode::Refund);
         statuses.iter_mut().for_each(|status| status.code = RlsCode::Ok);
@@ -151,13 +162,15 @@ impl<'q> RefundRequest<'q> {
     }
 }
 
-/// The statuses of all descriptors in the order of the request.
-fn merge_statuses<'r>(request: &RlsRequest<'_>, answered: &DescriptorResults<'r>) -> DescriptorStatuses<'r> {
-    let (mut charged, mut given_back) = (answered.charged.iter(), answered.refunded.iter());
+/// The statuses of all descriptors, in the order of the request.
+fn merge_statuses<'r>(request: &RlsRequest<'_>, results: &DescriptorResults<'r>) -> DescriptorStatuses<'r> {
+    let (mut charged, mut refunded) = (results.charged.iter(), results.refunded.iter());
     let mut next = |hits: HitsMode| match hits {
         HitsMode::Charge => charged.next(),
-        HitsMode::Refund => given_back.next(),
+        HitsMode::Refund => refunded.next(),
     };
-    let all = request.descriptors().iter();
-    all.map(|descriptor| next(descriptor.hits).copied().unwrap_or(DescriptorStatus::UNLIMITED)).collect()
+    let descriptors = request.descriptors().iter();
+    descriptors
+        .map(|descriptor| next(descriptor.hits).copied().unwrap_or(DescriptorStatus::UNLIMITED))
+        .collect()
 }

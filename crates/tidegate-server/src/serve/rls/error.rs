@@ -1,29 +1,29 @@
-//! What is wrong with a request.
+//! Errors in a request.
 
 use std::fmt;
 
 use crate::json::{DESCRIPTORS_MAX, ENTRIES_MAX};
 
-/// What is wrong with a request, and what to do: `INVALID_ARGUMENT`, or status 400.
+/// What is wrong with a request, with a hint: `INVALID_ARGUMENT` in gRPC, status 400 in HTTP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RlsError {
-    /// There is no domain.
+    /// The domain is empty.
     EmptyDomain,
-    /// There is no descriptor.
+    /// There are no descriptors.
     NoDescriptors,
-    /// There are more than [`DESCRIPTORS_MAX`].
+    /// There are more than [`DESCRIPTORS_MAX`] descriptors.
     TooManyDescriptors,
-    /// One has more than [`ENTRIES_MAX`].
+    /// A descriptor has more than [`ENTRIES_MAX`] entries.
     TooManyEntries,
-    /// A limit of a descriptor's own has no unit, or one that nobody knows.
+    /// The limit of a descriptor has no unit or an unknown one.
     UnknownUnit(u64),
     /// A string is not UTF-8.
     NotUtf8(&'static str),
-    /// It is not protobuf.
+    /// The message is not protobuf.
     Malformed {
-        /// What was expected.
+        /// What is wrong.
         what: &'static str,
-        /// Where, in bytes from 0.
+        /// Offset in bytes, from 0.
         at: usize,
     },
 }
@@ -31,25 +31,25 @@ pub enum RlsError {
 impl fmt::Display for RlsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            // The first two are word for word what envoyproxy/ratelimit says: somebody may look for them.
+            // The first two start with the texts of envoyproxy/ratelimit, which clients may look for.
             Self::EmptyDomain => f.write_str(
-                "rate limit domain must not be empty (hint: `domain` of Envoy's filter names the rules)",
+                "rate limit domain must not be empty (hint: set `domain` of Envoy's rate limit filter)",
             ),
             Self::NoDescriptors => f.write_str(
-                "rate limit descriptor list must not be empty (hint: `rate_limits` of a route make them)",
+                "rate limit descriptor list must not be empty (hint: set `rate_limits` of a route)",
             ),
             Self::TooManyDescriptors => {
-                write!(f, "there are more than {DESCRIPTORS_MAX} descriptors (hint: that is the most)")
+                write!(f, "there are more than {DESCRIPTORS_MAX} descriptors (hint: that is the maximum)")
             }
             Self::TooManyEntries => {
-                write!(f, "a descriptor has more than {ENTRIES_MAX} entries (hint: that is the most)")
+                write!(f, "a descriptor has more than {ENTRIES_MAX} entries (hint: that is the maximum)")
             }
             Self::UnknownUnit(unit) => write!(
                 f,
-                "`limit` of a descriptor has the unit {unit}, which is none (hint: SECOND is 1, MINUTE 2, HOUR 3, \
+                "`limit` of a descriptor has the unknown unit {unit} (hint: SECOND is 1, MINUTE 2, HOUR 3, \
                  DAY 4, MONTH 5, YEAR 6, WEEK 7)"
             ),
-            Self::NotUtf8(what) => write!(f, "{what} is not UTF-8 (hint: encode what is not text)"),
+            Self::NotUtf8(what) => write!(f, "{what} is not UTF-8 (hint: encode binary data as text)"),
             Self::Malformed { what, at } => write!(
                 f,
                 "this is not a RateLimitRequest: {what} at byte {at} (hint: is the client's schema \

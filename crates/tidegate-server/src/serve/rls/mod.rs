@@ -1,25 +1,28 @@
-//! Envoy's rate limit service, version 3, as data: what is asked and what is answered, whatever carries it.
+//! Envoy's rate limit service, version 3, independent of its encoding.
 //!
 //! ```text
-//! protobuf (grpc/messages/) or protojson (json/)  ->  RlsRequest     request.rs
-//! RlsRequest  ->  the engine  ->  Answer                             decide.rs
-//! Answer      ->  RlsResponse, one status for each descriptor        response.rs, marks.rs
+//! protobuf (grpc/messages/) or protojson/    ->  RlsRequest       request.rs
+//! RlsRequest  ->  the engine  ->  Answer                          decide.rs
+//! Answer      ->  RlsResponse, one status for each descriptor     response.rs, annotations.rs
 //! RlsResponse ->  protobuf or protojson
 //! ```
 
+mod annotations;
 mod decide;
 mod error;
-pub mod json;
-mod marks;
+pub mod protojson;
 mod request;
 mod response;
 mod unit;
 
+pub use super::settings::RlsDetails as Details;
+pub use annotations::{
+    Annotations, DECISION_HEADER, DEGRADED_HEADER, DELAY_HEADER, DynamicMetadata, Header, RULE_HEADER,
+};
 pub use decide::{RlsDecision, decide};
 pub use error::RlsError;
-pub use marks::{DECISION_HEADER, DEGRADED_HEADER, DELAY_HEADER, Header, Annotations, DynamicMetadata, RULE_HEADER};
 pub use request::{HitsMode, RlsDescriptor, RlsRequest};
-pub use response::{RlsCode, CurrentLimit, DURATION_SECONDS_MAX, Overall, RlsResponse, DescriptorStatus, DescriptorStatuses};
+pub use response::{
+    CurrentLimit, DURATION_SECONDS_MAX, DescriptorStatus, DescriptorStatuses, Overall, RlsCode, RlsResponse,
+};
 pub use unit::RlsUnit;
-
-pub use super::settings::RlsDetails as Details;

@@ -1,4 +1,4 @@
-//! What is asked, borrowed from whoever received it.
+//! A request of the rate limit service, borrowed from its encoding.
 
 use std::ops::Range;
 
@@ -9,9 +9,9 @@ use tidegate_core::rules::RequestLimit;
 use super::RlsError;
 use crate::json::{DESCRIPTORS_MAX, ENTRIES_MAX};
 
-/// A request, in bounds, with at least one descriptor.
+/// A request within bounds, with at least one descriptor.
 ///
-/// The entries of all descriptors stand in one list, so that most requests take no memory of their own.
+/// The entries of all descriptors are in one list, so most requests need no allocation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RlsRequest<'a> {
     domain: &'a str,
@@ -23,23 +23,23 @@ pub struct RlsRequest<'a> {
 /// A descriptor without its entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RlsDescriptor {
-    /// A limit of its own, instead of those of rules.
+    /// A limit that replaces those of the rules.
     pub limit: Option<RequestLimit>,
-    /// How many hits, if it says so. Zero asks without charging.
+    /// Number of hits, if the descriptor sets it. Zero reads without charging.
     pub hits_addend: Option<u64>,
-    /// What is done with them.
+    /// What is done with the hits.
     pub hits: HitsMode,
-    /// Its entries among those of all.
+    /// Its range in the list of all entries.
     entries: Range<usize>,
 }
 
 /// What is done with the hits of a descriptor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HitsMode {
-    /// They are charged.
+    /// Charge them.
     #[default]
     Charge,
-    /// They were charged before and are given back.
+    /// Refund them; they were charged earlier.
     Refund,
 }
 
@@ -49,7 +49,7 @@ impl<'a> RlsRequest<'a> {
         self.domain = domain;
     }
 
-    /// Sets how many hits each descriptor stands for that does not say so itself. Zero is one.
+    /// Sets the hits of descriptors that do not set their own. Zero means one.
     pub fn set_hits_addend(&mut self, hits: u32) {
         self.hits_addend = hits;
     }
@@ -64,7 +64,7 @@ impl<'a> RlsRequest<'a> {
         Ok(())
     }
 
-    /// Adds a descriptor of the entries that were pushed since the last one.
+    /// Adds a descriptor with the entries that were pushed since the last one.
     pub fn push_descriptor(&mut self, mut descriptor: RlsDescriptor) -> Result<(), RlsError> {
         if self.descriptors.len() == DESCRIPTORS_MAX {
             return Err(RlsError::TooManyDescriptors);
@@ -75,7 +75,7 @@ impl<'a> RlsRequest<'a> {
         Ok(())
     }
 
-    /// Itself, if it has all that a request needs.
+    /// Returns the request if it has a domain and descriptors.
     pub fn validate(self) -> Result<Self, RlsError> {
         match (self.domain, self.descriptors.len()) {
             ("", _) => Err(RlsError::EmptyDomain),
@@ -84,7 +84,7 @@ impl<'a> RlsRequest<'a> {
         }
     }
 
-    /// Whose rules apply.
+    /// The domain whose rules apply.
     pub fn domain(&self) -> &'a str {
         self.domain
     }
@@ -94,32 +94,32 @@ impl<'a> RlsRequest<'a> {
         &self.descriptors
     }
 
-    /// The entries of one of its descriptors.
+    /// The entries of a descriptor.
     pub fn entries_of(&self, descriptor: &RlsDescriptor) -> &[Entry<'a>] {
         &self.entries[descriptor.entries.clone()]
     }
 
-    /// How many hits a descriptor stands for.
+    /// The number of hits of a descriptor.
     pub fn hits_of(&self, descriptor: &RlsDescriptor) -> u64 {
         descriptor.hits_addend.unwrap_or_else(|| u64::from(self.hits_addend.max(1)))
     }
 
-    /// How much memory its parts take, beside the message that they are borrowed from: an entry may be two bytes of that,
-    /// and is several words here.
+    /// Heap memory besides the message that the request borrows from. An entry may have two bytes there and takes
+    /// several words here.
     pub fn heap_bytes(&self) -> usize {
         size_of_val(&*self.entries)
             + self.descriptors.len() * (size_of::<RlsDescriptor>() + size_of::<Descriptor<'_>>())
     }
 
-    /// Its descriptors for the engine, those whose hits are charged or those whose hits are given back.
+    /// The descriptors for the engine, either those to charge or those to refund.
     pub fn engine_descriptors(&self, hits: HitsMode) -> SmallVec<[Descriptor<'_>; 4]> {
-        let mine = self.descriptors.iter().filter(|descriptor| descriptor.hits == hits);
-        mine.map(|descriptor| Descriptor {
+        let descriptors = self.descriptors.iter().filter(|descriptor| descriptor.hits == hits);
+        let to_engine = |descriptor: &RlsDescriptor| Descriptor {
             entries: self.entries_of(descriptor),
             cost: self.hits_of(descriptor),
             limit: descriptor.limit,
-        })
-        .collect()
+        };
+        descriptors.map(to_engine).collect()
     }
 }
 

@@ -1,82 +1,82 @@
-//! What is answered: one status for each descriptor, in order, and what is marked.
+//! A response of the rate limit service: one status per descriptor, in order, and annotations.
 
 use smallvec::SmallVec;
 use tidegate::rules::{Action, Answer, AnswerKind, LimitAnswer};
 use tidegate::{AlgorithmName, Wait};
 
-use super::{Details, Header, HitsMode, Annotations, DynamicMetadata, RlsDescriptor, RlsRequest, RlsUnit};
+use super::{Annotations, Details, DynamicMetadata, Header, HitsMode, RlsDescriptor, RlsRequest, RlsUnit};
 use crate::serve::headers::{is_shown, retry_after_seconds};
-use crate::serve::rounded;
+use crate::serve::rounding;
 
-/// The longest duration that protobuf has, in seconds: about ten thousand years.
+/// The longest duration in protobuf, in seconds: about ten thousand years.
 pub const DURATION_SECONDS_MAX: u64 = 315_576_000_000;
 
-/// Whether something is over its limit, by the number it has in `RateLimitResponse.Code`.
+/// The values of `RateLimitResponse.Code`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum RlsCode {
-    /// It is not.
+    /// Within the limit.
     Ok = 1,
-    /// It is.
+    /// Over the limit.
     OverLimit = 2,
 }
 
-/// The answer. It points into the rules that were in force.
+/// A response. It borrows from the rules that decided.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RlsResponse<'r> {
-    /// What becomes of the request.
+    /// The result for the whole request.
     pub overall: Overall,
-    /// What became of each descriptor, in the order of the request.
+    /// The status of each descriptor, in the order of the request.
     pub statuses: DescriptorStatuses<'r>,
     /// For the client.
     pub response_headers: Vec<Header>,
     /// For the upstream.
     pub request_headers: Vec<Header>,
-    /// For the filters behind.
+    /// For later filters.
     pub metadata: Option<DynamicMetadata<'r>>,
 }
 
-/// What becomes of a request.
+/// The result for a whole request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overall {
-    /// Whether it is to be turned away.
+    /// Whether to deny the request.
     pub code: RlsCode,
-    /// If it is because the store that a fleet shares does not answer: seconds after which to come again.
+    /// If it is denied because the shared store does not answer: seconds after which to retry.
     pub unavailable_seconds: Option<u64>,
-    /// Whether that store did not answer, be it that it was asked for a decision or to take something back.
+    /// Whether the shared store did not answer, for the decision or for a refund.
     pub degraded: bool,
 }
 
-/// What became of several descriptors.
+/// The statuses of several descriptors.
 pub type DescriptorStatuses<'r> = SmallVec<[DescriptorStatus<'r>; 4]>;
 
-/// What became of a descriptor.
+/// The status of a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DescriptorStatus<'r> {
-    /// Whether it is over its limit, or its quota.
+    /// Whether it is over its limit or quota.
     pub code: RlsCode,
-    /// The limit that decided it; none if it touches no limit.
+    /// The limit that decided; `None` if no limit matches.
     pub limit: Option<CurrentLimit<'r>>,
-    /// What that one would still admit.
+    /// What that limit would still allow.
     pub remaining: u32,
-    /// Seconds, rounded up: of a denied one until it would be admitted, else until the key is as if never seen. None if
-    /// that is never, or if there is no limit.
+    /// Seconds, rounded up: until a denied descriptor would be allowed, else until the key is as if never used. `None`
+    /// if that is never, or without a limit.
     pub until_reset_seconds: Option<u64>,
 }
 
 /// The limit that decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CurrentLimit<'r> {
-    /// The limit's own name, else its rule's; empty if the request brought it along.
+    /// The limit's name, else its rule's; empty if the request brought the limit.
     pub name: &'r str,
-    /// L.
+    /// The limit's units.
     pub requests_per_unit: u32,
-    /// W, if there is a name for it.
+    /// The limit's window, if it equals a unit.
     pub unit: RlsUnit,
 }
 
 impl RlsCode {
-    /// Its name in protobuf.
+    /// The name in protobuf.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Ok => "OK",
@@ -86,10 +86,10 @@ impl RlsCode {
 }
 
 impl Overall {
-    /// Of a request that nothing was asked about.
+    /// The result if no limit matches.
     pub const OK: Self = Self { code: RlsCode::Ok, unavailable_seconds: None, degraded: false };
 
-    /// What this answer says.
+    /// The result of an answer.
     pub fn from_answer(answer: &Answer) -> Self {
         let code = match answer.kind {
             AnswerKind::Denied | AnswerKind::Unavailable => RlsCode::OverLimit,
@@ -102,46 +102,57 @@ impl Overall {
 }
 
 impl<'r> RlsResponse<'r> {
-    /// The answer to a request of which all hits were charged.
+    /// The response to a request that charges all its hits.
     pub fn new(answer: &'r Answer, request: &RlsRequest<'_>, details: Details) -> Self {
         let statuses = DescriptorStatus::for_descriptors(answer, request, HitsMode::Charge);
         Self::from_parts(Overall::from_answer(answer), Annotations::new(answer, details), statuses)
     }
 
-    /// Made of its parts.
-    pub fn from_parts(overall: Overall, marks: Annotations<'r>, statuses: DescriptorStatuses<'r>) -> Self {
-        let Annotations { response_headers, request_headers, metadata } = marks;
+    /// Combines the parts of a response.
+    pub fn from_parts(
+        overall: Overall,
+        annotations: Annotations<'r>,
+        statuses: DescriptorStatuses<'r>,
+    ) -> Self {
+        let Annotations { response_headers, request_headers, metadata } = annotations;
         Self { overall, statuses, response_headers, request_headers, metadata }
     }
 }
 
 impl<'r> DescriptorStatus<'r> {
-    /// Of a descriptor that touches no limit.
-    pub const UNLIMITED: Self = Self { code: RlsCode::Ok, limit: None, remaining: 0, until_reset_seconds: None };
+    /// The status if no limit matches.
+    pub const UNLIMITED: Self =
+        Self { code: RlsCode::Ok, limit: None, remaining: 0, until_reset_seconds: None };
 
-    /// What became of those descriptors of the request that this is the answer to: those whose hits were charged, or those
-    /// whose hits were given back.
-    pub fn for_descriptors(answer: &'r Answer, request: &RlsRequest<'_>, hits: HitsMode) -> DescriptorStatuses<'r> {
-        let asked = request.descriptors().iter().filter(|descriptor| descriptor.hits == hits);
-        asked.enumerate().map(|(number, descriptor)| Self::for_descriptor(answer, number, descriptor)).collect()
+    /// The statuses of the descriptors that this answer is about: those to charge, or those to refund.
+    pub fn for_descriptors(
+        answer: &'r Answer,
+        request: &RlsRequest<'_>,
+        hits: HitsMode,
+    ) -> DescriptorStatuses<'r> {
+        let descriptors = request.descriptors().iter().filter(|descriptor| descriptor.hits == hits);
+        descriptors
+            .enumerate()
+            .map(|(index, descriptor)| Self::for_descriptor(answer, index, descriptor))
+            .collect()
     }
 
-    /// What became of a descriptor, which has this number in the answer.
+    /// The status of the descriptor with this index in the answer.
     ///
-    /// Envoy makes headers for clients of the numbers. So they are those of a limit that clients are told of; if there is
-    /// none, of one that looks on, as in envoyproxy/ratelimit; and never of one that is to look as if it were not there.
-    fn for_descriptor(answer: &'r Answer, number: usize, descriptor: &RlsDescriptor) -> Self {
-        let Some(decider) = answer.descriptor_decider(number) else { return Self::UNLIMITED };
+    /// Envoy turns the numbers into headers for clients. So they come from a limit that clients may see; if there is
+    /// none, from an observed limit, as in envoyproxy/ratelimit; and never from a limit that shadow-bans.
+    fn for_descriptor(answer: &'r Answer, index: usize, descriptor: &RlsDescriptor) -> Self {
+        let Some(decider) = answer.descriptor_decider(index) else { return Self::UNLIMITED };
         let code = match decider.kind {
-            // Over a quota the request passes, and only this says so, as in envoyproxy/ratelimit.
+            // Over a quota the request passes. Only this status shows it, as in envoyproxy/ratelimit.
             AnswerKind::Denied | AnswerKind::Unavailable | AnswerKind::OverQuota => RlsCode::OverLimit,
             _ => RlsCode::Ok,
         };
-        let is_mine = |limit: &LimitAnswer<'_>| limit.descriptor == number;
-        let shown = answer.decider_among(|limit| is_mine(limit) && is_shown(limit));
-        let looks_on = |limit: &LimitAnswer<'_>| !matches!(limit.limit.action, Action::ShadowBan);
-        let told = shown.or_else(|| answer.decider_among(|limit| is_mine(limit) && looks_on(limit)));
-        match told {
+        let is_own = |limit: &LimitAnswer<'_>| limit.descriptor == index;
+        let shown = answer.decider_among(|limit| is_own(limit) && is_shown(limit));
+        let is_ban = |limit: &LimitAnswer<'_>| matches!(limit.limit.action, Action::ShadowBan);
+        let limit = shown.or_else(|| answer.decider_among(|limit| is_own(limit) && !is_ban(limit)));
+        match limit {
             Some(limit) => Self { code, ..Self::from_limit(&limit, descriptor) },
             None => Self { code, ..Self::UNLIMITED },
         }
@@ -156,7 +167,9 @@ impl<'r> DescriptorStatus<'r> {
             code: RlsCode::Ok,
             limit: Some(CurrentLimit::from_limit(limit, descriptor)),
             remaining: saturating_u32(limit.outcome.remaining),
-            until_reset_seconds: until.span().map(|span| rounded::ceil_seconds(span).min(DURATION_SECONDS_MAX)),
+            until_reset_seconds: until
+                .span()
+                .map(|span| rounding::ceil_seconds(span).min(DURATION_SECONDS_MAX)),
         }
     }
 }
@@ -165,12 +178,12 @@ impl<'r> CurrentLimit<'r> {
     fn from_limit(answer: &LimitAnswer<'r>, descriptor: &RlsDescriptor) -> Self {
         let limit = &answer.limit.limit;
         let name = match (descriptor.limit, limit.name()) {
-            // A descriptor that brings a limit along is limited by nothing else.
+            // A descriptor with its own limit matches no other limit.
             (Some(_), _) => "",
             (None, Some(name)) => name,
             (None, None) => &answer.rule.name,
         };
-        // Units that are held have no window, only a time after which they are taken back.
+        // Leases have no window, only a ttl.
         let unit = match limit.algorithm_name() {
             AlgorithmName::Concurrency => RlsUnit::Unknown,
             _ => RlsUnit::from_window(limit.rate().window_ns()),

@@ -1,12 +1,12 @@
-//! Units of time as the rate limit service has them.
+//! Time units of the rate limit service.
 
 use tidegate_core::rules::TimeUnit;
 
-/// A unit of time, by the number it has in `RateLimitResponse.RateLimit.Unit` and `envoy.type.v3.RateLimitUnit`.
+/// The values of `RateLimitResponse.RateLimit.Unit` and `envoy.type.v3.RateLimitUnit`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum RlsUnit {
-    /// None of them.
+    /// No unit.
     #[default]
     Unknown = 0,
     /// A second.
@@ -21,12 +21,12 @@ pub enum RlsUnit {
     Month = 5,
     /// 365 days.
     Year = 6,
-    /// 7 days. Limits of requests may have it too, though `envoy.type.v3.RateLimitUnit` has no name for it.
+    /// 7 days. Limits in requests may use it too, although `envoy.type.v3.RateLimitUnit` does not name it.
     Week = 7,
 }
 
 impl RlsUnit {
-    /// All of them, in the order of their numbers.
+    /// All units, by number.
     pub const ALL: [Self; 8] = [
         Self::Unknown,
         Self::Second,
@@ -38,7 +38,7 @@ impl RlsUnit {
         Self::Week,
     ];
 
-    /// Its name in protobuf.
+    /// The name in protobuf.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Unknown => "UNKNOWN",
@@ -52,18 +52,18 @@ impl RlsUnit {
         }
     }
 
-    /// The one with this number.
+    /// The unit with this number.
     pub fn from_number(number: u64) -> Option<Self> {
         usize::try_from(number).ok().and_then(|number| Self::ALL.get(number)).copied()
     }
 
-    /// The one that is so long.
+    /// The unit of this length, else `Unknown`.
     pub fn from_window(window_ns: u64) -> Self {
         let unit = TimeUnit::ALL.into_iter().find(|unit| unit.nanos() == window_ns);
         unit.map_or(Self::Unknown, Self::from)
     }
 
-    /// As the engine has it; the unknown one is none.
+    /// The engine's unit; `None` for `Unknown`.
     pub const fn to_unit(self) -> Option<TimeUnit> {
         match self {
             Self::Unknown => None,
@@ -101,10 +101,10 @@ mod tests {
         for (number, unit) in RlsUnit::ALL.into_iter().enumerate() {
             assert_eq!(unit as usize, number);
             assert_eq!(RlsUnit::from_number(number as u64), Some(unit));
-            if let Some(there) = unit.to_unit() {
-                assert_eq!(RlsUnit::from(there), unit);
-                assert_eq!(RlsUnit::from_window(there.nanos()), unit);
-                assert_eq!(there.as_str().to_uppercase(), unit.as_str());
+            if let Some(engine_unit) = unit.to_unit() {
+                assert_eq!(RlsUnit::from(engine_unit), unit);
+                assert_eq!(RlsUnit::from_window(engine_unit.nanos()), unit);
+                assert_eq!(engine_unit.as_str().to_uppercase(), unit.as_str());
             }
         }
         assert_eq!(RlsUnit::from_number(8), None);

@@ -1,4 +1,4 @@
-//! What the machine's wall clock does while the server runs: a line in the log when it is set.
+//! Logs when the wall clock of the machine is set while the server runs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,17 +7,17 @@ use tidegate::{ClockStats, SystemClock};
 
 use crate::serve::App;
 
-/// How often the clock is looked at.
+/// How often the clock is checked.
 const CLOCK_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Logs steps of the wall clock until the server drains.
 pub async fn watch(app: Arc<App>) {
-    let mut watch = ClockWatcher::new(app.status.clock_stats());
-    let mut looks = tokio::time::interval(CLOCK_POLL_INTERVAL);
+    let mut watcher = ClockWatcher::new(app.status.clock_stats());
+    let mut interval = tokio::time::interval(CLOCK_POLL_INTERVAL);
     loop {
         tokio::select! {
             () = app.drain.wait() => return,
-            _ = looks.tick() => watch.update(app.status.clock_stats()).iter().for_each(log),
+            _ = interval.tick() => watcher.update(app.status.clock_stats()).iter().for_each(log),
         }
     }
 }
@@ -26,25 +26,25 @@ fn log(change: &ClockChange) {
     match *change {
         ClockChange::Forward { by } => tracing::warn!(
             by_seconds = by.as_secs_f64(),
-            "the wall clock went forward, because it was set or the machine slept: limits see that time as passed"
+            "the wall clock jumped forward because it was set or the machine slept: for limits that time has passed"
         ),
         ClockChange::Back { ahead } => tracing::warn!(
             ahead_seconds = ahead.as_secs_f64(),
-            "the wall clock was set back, which is not followed: time here runs 0.05% slow until the two meet, and calendar \
-             windows begin early (hint: restart the server to set its time back at once)"
+            "the wall clock was set back: the server's clock does not jump back but runs 0.05% slow until both agree, and \
+             calendar windows begin early (hint: restart the server to use the new time now)"
         ),
-        ClockChange::CaughtUp => tracing::info!("wall time has caught up with the time here"),
+        ClockChange::CaughtUp => tracing::info!("the wall clock has caught up with the server's clock"),
     }
 }
 
-/// What there is to say about the wall clock.
+/// A change of the wall clock to log.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum ClockChange {
-    /// A step that was followed.
+    /// A step forward, which the server's clock follows.
     Forward { by: Duration },
-    /// A step back, which is not followed.
+    /// A step back, which the server's clock does not follow.
     Back { ahead: Duration },
-    /// The end of what began with a step back.
+    /// The wall clock has caught up after a step back.
     CaughtUp,
 }
 
@@ -54,11 +54,11 @@ struct ClockWatcher {
 }
 
 impl ClockWatcher {
-    fn new(known: ClockStats) -> Self {
-        Self { last: known, is_ahead: false }
+    fn new(stats: ClockStats) -> Self {
+        Self { last: stats, is_ahead: false }
     }
 
-    /// What is new since the last look. Several steps between two looks are one.
+    /// The changes since the last update. Several steps between two updates are one change.
     fn update(&mut self, stats: ClockStats) -> Vec<ClockChange> {
         let mut changes = Vec::new();
         if stats.steps > self.last.steps {
@@ -92,7 +92,7 @@ mod tests {
     fn a_step_forward_has_one_line() {
         let stepped = |hours: u32| stats(|stats| (stats.steps, stats.stepped) = (hours.into(), hours * HOUR));
         let mut watch = ClockWatcher::new(stepped(1));
-        assert_eq!(watch.update(stepped(1)), [], "what was before the start");
+        assert_eq!(watch.update(stepped(1)), [], "steps before the start are not logged");
         assert_eq!(watch.update(stepped(2)), [ClockChange::Forward { by: HOUR }]);
         assert_eq!(watch.update(stepped(2)), []);
         assert_eq!(watch.update(stepped(4)), [ClockChange::Forward { by: 2 * HOUR }]);
@@ -102,7 +102,11 @@ mod tests {
     fn a_step_back_has_one_line_and_another_at_its_end() {
         let ahead = |ahead: Duration| stats(|stats| stats.ahead = ahead);
         let mut watch = ClockWatcher::new(ahead(Duration::ZERO));
-        assert_eq!(watch.update(ahead(Duration::from_millis(400))), [], "slewed, as NTP does it");
+        assert_eq!(
+            watch.update(ahead(Duration::from_millis(400))),
+            [],
+            "small enough to be slewed, as NTP does"
+        );
         assert_eq!(watch.update(ahead(HOUR)), [ClockChange::Back { ahead: HOUR }]);
         assert_eq!(watch.update(ahead(HOUR / 2)), []);
         assert_eq!(watch.update(ahead(Duration::from_millis(400))), []);

@@ -1,26 +1,26 @@
-//! All addresses bound, then served.
+//! Binds all addresses, then serves them.
 
 use std::sync::Arc;
 
 use tokio_util::task::TaskTracker;
 
-use super::parts;
-use crate::serve::admin::Admin;
+use super::tasks;
 use crate::serve::grpc::Grpc;
 use crate::serve::http::Http;
-use crate::serve::listening::{AcceptOptions, Listener, ConnectionHandler, Tls};
+use crate::serve::http::admin::Admin;
+use crate::serve::listen::{AcceptOptions, ConnectionHandler, Listener, Tls};
 use crate::serve::resp::{Resp, RespBounds};
 use crate::serve::settings::{Bounds, ServeArgs, Settings};
 use crate::serve::status::BoundAddress;
 use crate::serve::{App, Protocol};
 
-/// Sockets that are bound. Connections wait in them until they are [run](Self::run).
+/// Bound sockets. Connections wait in the backlog until [`run`](Self::run).
 pub struct BoundListeners {
     listeners: Vec<(Protocol, Listener)>,
 }
 
 impl BoundListeners {
-    /// Binds all addresses, or says of each that cannot be bound why.
+    /// Binds all addresses, or returns an error for each that cannot be bound.
     pub async fn bind(args: &ServeArgs) -> Result<Self, Vec<String>> {
         let (mut listeners, mut problems) = (Vec::new(), Vec::new());
         for (protocol, address) in args.addresses() {
@@ -32,42 +32,42 @@ impl BoundListeners {
         if problems.is_empty() { Ok(Self { listeners }) } else { Err(problems) }
     }
 
-    /// What was bound.
+    /// The bound addresses.
     pub fn addresses(&self) -> Vec<BoundAddress> {
-        let listening = |(protocol, listener): &(Protocol, Listener)| BoundAddress {
+        let bound_address = |(protocol, listener): &(Protocol, Listener)| BoundAddress {
             protocol: *protocol,
             address: listener.address().clone(),
         };
-        self.listeners.iter().map(listening).collect()
+        self.listeners.iter().map(bound_address).collect()
     }
 
-    /// Takes connections from now on, until the server drains. They are in the tracker.
+    /// Accepts connections until the server drains. The tracker holds their tasks.
     pub fn run(self, settings: &Settings, app: &Arc<App>, tls: Option<&Arc<Tls>>) -> TaskTracker {
-        let letting_in = AcceptOptions {
+        let options = AcceptOptions {
             connections_max: settings.args.connections_max.get(),
             tls: tls.cloned(),
             tasks: TaskTracker::new(),
         };
         let (bounds, details) = (settings.bounds(), settings.args.rls_details);
         for (protocol, listener) in self.listeners {
-            let serving = ListenerTask { listener, app: Arc::clone(app), options: letting_in.clone() };
+            let task = ListenerTask { listener, app: Arc::clone(app), options: options.clone() };
             match protocol {
-                Protocol::Http => serving.spawn(Http::with_options(Arc::clone(app), bounds, details)),
-                Protocol::Grpc => serving.spawn(Grpc::with_options(Arc::clone(app), bounds, details)),
+                Protocol::Http => task.spawn(Http::with_options(Arc::clone(app), bounds, details)),
+                Protocol::Grpc => task.spawn(Grpc::with_options(Arc::clone(app), bounds, details)),
                 Protocol::Resp => {
                     let password = settings.resp_password.clone();
-                    serving.spawn(Resp::with_options(Arc::clone(app), resp_bounds(bounds), password));
+                    task.spawn(Resp::with_options(Arc::clone(app), resp_bounds(bounds), password));
                 }
                 Protocol::Admin => {
-                    serving.spawn(Admin::with_options(Arc::clone(app), bounds, settings.admin_token.clone()));
+                    task.spawn(Admin::with_options(Arc::clone(app), bounds, settings.admin_token.clone()));
                 }
             }
         }
-        letting_in.tasks
+        options.tasks
     }
 }
 
-/// A listener that is about to be served.
+/// A listener and what it needs to serve.
 struct ListenerTask {
     listener: Listener,
     app: Arc<App>,
@@ -75,21 +75,22 @@ struct ListenerTask {
 }
 
 impl ListenerTask {
-    fn spawn<S: ConnectionHandler>(self, serves: S) {
-        let Self { listener, app, options: letting_in } = self;
-        let part = format!("listener {}", S::PROTOCOL.as_str());
-        parts::spawn(&app, &part, listener.run(Arc::clone(&app), serves, letting_in));
+    fn spawn<S: ConnectionHandler>(self, handler: S) {
+        let Self { listener, app, options } = self;
+        let name = format!("listener {}", S::PROTOCOL.as_str());
+        tasks::spawn(&app, &name, listener.run(Arc::clone(&app), handler, options));
     }
 }
 
-/// What is said of all connections, in the words of the protocol of Redis.
+/// The bounds of all connections, as bounds of the Redis protocol.
 fn resp_bounds(bounds: Bounds) -> RespBounds {
-    let usual = RespBounds::default();
-    let unused = usual.unused_timeout.map_or(bounds.idle_timeout, |unused| unused.min(bounds.idle_timeout));
+    let default = RespBounds::default();
+    let unused_timeout =
+        default.unused_timeout.map_or(bounds.idle_timeout, |timeout| timeout.min(bounds.idle_timeout));
     RespBounds {
         idle_timeout: Some(bounds.idle_timeout),
-        unused_timeout: Some(unused),
+        unused_timeout: Some(unused_timeout),
         command_timeout: bounds.header_timeout,
-        ..usual
+        ..default
     }
 }

@@ -1,28 +1,41 @@
-//! From settings to a server that runs, and to its end.
+//! Starts the server from its settings, runs its background tasks and stops it.
 //!
 //! ```text
-//! start.rs       files and counters  ->  what listeners share; fleet.rs the store, where that is not in this process
-//! open_files.rs  whether the system lets it have what it may need; memory.rs the same
+//! start.rs       rules, certificates and counters  ->  App; fleet_watch.rs connects to a shared store
+//! open_files.rs  raises the limit of open files; memory_limit.rs warns if memory is too small
 //! listeners.rs   addresses  ->  sockets  ->  connections
-//! announce.rs    says where it listens; first_minute.rs what to try
-//! parts.rs       what else runs: reload.rs looks at rules and certificates again, snapshots.rs at what becomes of them,
-//!                clock.rs at the wall clock
-//! stop.rs        the end, by signals
+//! announce.rs    prints the bound addresses; example.rs prints commands to try
+//! tasks.rs       background tasks: reload.rs, snapshots.rs, clock.rs, fleet_watch.rs
+//! stop.rs        signals and the drain
 //! ```
+//!
+//! The runtime has one thread per processor, unless `--workers` is set.
+//!
+//! Reload: rules and certificates are compared by content, not by time stamps. Reading files and compiling rules block,
+//! so they run on a separate thread. Files with errors change nothing: the previous rules and certificate stay in use.
+//!
+//! Drain: a signal stops the listeners, and connections finish the requests that they have begun. A connection waits
+//! for the drain with a waker, because checking a shared lock for each request would be most of its cost. The last
+//! snapshot is written after the remaining connections are cut off, so it misses no decision. It must fit in
+//! `--drain-timeout` too, so the time for connections is shortened by an estimate from the previous snapshot.
+//!
+//! Snapshots: the library writes them on its own thread. `snapshots.rs` records and logs the results.
+//!
+//! Shared store: `fleet_watch.rs` logs when the node begins to decide without the store, and when that ends.
 
 mod announce;
 mod clock;
 mod data_dir;
-mod first_minute;
-mod fleet;
+mod example;
+mod fleet_watch;
 mod listeners;
-mod memory;
+mod memory_limit;
 mod open_files;
-mod parts;
 mod reload;
 mod snapshots;
 mod start;
 mod stop;
+mod tasks;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -31,21 +44,22 @@ use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 
-use super::logs;
+use super::log;
 use super::settings::{Settings, SettingsError, misspelled_variables};
-use crate::output::{self, Failure, CommandStatus};
+use crate::cli;
+use crate::output::{self, CommandStatus, Failure};
 use listeners::BoundListeners;
 use start::RunningServer;
-use stop::{StopSignals, DrainResult};
+use stop::{DrainResult, StopSignals};
 
-/// How long what runs on threads of its own, such as a look at many files, may take when everything else has ended.
+/// How long blocking work, such as a reload of many files, may take after everything else has ended.
 const RUNTIME_SHUTDOWN_MAX: Duration = Duration::from_millis(100);
 
-/// Runs the server until it is told to stop. The arguments are those after `tidegate serve`.
+/// Runs the server until a signal stops it. The arguments are those after `tidegate serve`.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let settings = match Settings::load(arguments) {
         Ok(settings) => settings,
-        Err(SettingsError::Usage(error)) => return crate::report_usage_error(&error),
+        Err(SettingsError::Usage(error)) => return cli::report_usage_error(&error),
         Err(SettingsError::File(report)) => {
             output::print_report(&report);
             return output::exit(Ok(CommandStatus::UnusableInput));
@@ -56,51 +70,54 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 fn run(mut settings: Settings) -> Result<CommandStatus, Failure> {
-    logs::init(settings.args.log_level, settings.args.log_format);
+    log::init(settings.args.log_level, settings.args.log_format);
     for variable in misspelled_variables() {
         tracing::warn!("{variable}");
     }
     let runtime = runtime(&settings)?;
-    let mut started = match RunningServer::start(&settings, &runtime)? {
-        Ok(started) => started,
-        Err(verdict) => return Ok(verdict),
+    let mut server = match RunningServer::start(&settings, &runtime)? {
+        Ok(server) => server,
+        Err(status) => return Ok(status),
     };
     settings.args.connections_max = open_files::raise_limit(&settings.args);
-    memory::warn_if_too_large(settings.args.memory_max);
-    let stopped = runtime.block_on(serve(&settings, &mut started))?;
-    // Whatever is left is cut off here, so that nothing is decided that the last snapshot misses.
+    memory_limit::warn_if_too_large(settings.args.memory_max);
+    let drain_result = runtime.block_on(serve(&settings, &mut server))?;
+    // This cuts off the remaining connections, so that the last snapshot misses no decision.
     runtime.shutdown_timeout(RUNTIME_SHUTDOWN_MAX);
-    let finished = started.finish();
-    match stopped {
+    let finished = server.finish();
+    match drain_result {
         DrainResult::Finished => tracing::info!("stopped"),
-        DrainResult::CutOff { connections } => tracing::warn!(connections, "stopped, with connections cut off"),
+        DrainResult::CutOff { connections } => {
+            tracing::warn!(connections, "stopped, with connections cut off");
+        }
     }
     finished.map(|()| CommandStatus::Success)
 }
 
-async fn serve(settings: &Settings, started: &mut RunningServer) -> Result<DrainResult, Failure> {
-    // From here on no signal ends the process unawares.
+async fn serve(settings: &Settings, server: &mut RunningServer) -> Result<DrainResult, Failure> {
+    // From here on, signals do not kill the process.
     let mut signals = StopSignals::new()?;
-    let app = Arc::clone(&started.app);
-    let bound = BoundListeners::bind(&settings.args).await.map_err(|problems| join_problems(&problems))?;
-    app.status.set_listeners(bound.addresses());
-    announce::announce(settings, &bound.addresses());
-    let tasks = bound.run(settings, &app, started.tls.as_ref());
-    let mut files = std::mem::take(&mut started.files);
+    let app = Arc::clone(&server.app);
+    let listeners =
+        BoundListeners::bind(&settings.args).await.map_err(|problems| join_problems(&problems))?;
+    app.status.set_listeners(listeners.addresses());
+    announce::announce(settings, &listeners.addresses());
+    let connections = listeners.run(settings, &app, server.tls.as_ref());
+    let mut files = std::mem::take(&mut server.files);
     let (every, hangups) = (settings.args.reload_every, signals.take_hangups());
-    parts::spawn(&app, "reloads", reload::watch(Arc::clone(&app), move || files.reload(), every, hangups));
-    parts::spawn(&app, "clock", clock::watch(Arc::clone(&app)));
-    if let Some(writer) = &started.snapshots {
-        parts::spawn(&app, "snapshots", snapshots::watch(Arc::clone(&app), Arc::downgrade(writer)));
+    tasks::spawn(&app, "reloads", reload::watch(Arc::clone(&app), move || files.reload(), every, hangups));
+    tasks::spawn(&app, "clock", clock::watch(Arc::clone(&app)));
+    if let Some(writer) = &server.snapshots {
+        tasks::spawn(&app, "snapshots", snapshots::watch(Arc::clone(&app), Arc::downgrade(writer)));
     }
-    if let Some(events) = started.store_events.take() {
-        parts::spawn(&app, "store", fleet::watch(Arc::clone(&app), events));
+    if let Some(events) = server.store_events.take() {
+        tasks::spawn(&app, "store", fleet_watch::watch(Arc::clone(&app), events));
     }
     let store = app.fleet.as_ref().map_or("memory", |fleet| &*fleet.url);
     tracing::info!(version = app.status.version(), store, "ready");
     signals.wait_for_stop().await;
-    let drain_max = started.drain_max(settings.args.drain_timeout);
-    Ok(stop::drain(&app, &tasks, drain_max, &mut signals).await)
+    let drain_max = server.drain_max(settings.args.drain_timeout);
+    Ok(stop::drain(&app, &connections, drain_max, &mut signals).await)
 }
 
 fn runtime(settings: &Settings) -> Result<Runtime, Failure> {
@@ -110,12 +127,12 @@ fn runtime(settings: &Settings) -> Result<Runtime, Failure> {
     }
     builder.enable_all().build().map_err(|error| {
         Failure::usage(format!(
-            "cannot start threads: {error} (hint: set fewer --workers, or let it have more)"
+            "cannot start threads: {error} (hint: lower --workers, or allow the process more threads)"
         ))
     })
 }
 
-/// Several problems as one failure, each on a line of its own.
+/// Joins several problems to one failure, one per line.
 fn join_problems(problems: &[String]) -> Failure {
     Failure::usage(problems.join("\nerror: "))
 }

@@ -1,51 +1,52 @@
-//! How many files and sockets the process may have open: as many as it is let, and no more connections than that.
+//! Raises the limit of open files, and reduces the number of connections if the limit is still too low.
 
 use std::num::NonZeroUsize;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::serve::listening::Address;
+use crate::serve::listen::Address;
 use crate::serve::settings::{CONNECTIONS_MAX_DEFAULT, ServeArgs};
 
-/// What the server itself has open at most: sockets to listen on, rules, a snapshot, the log, what the runtime waits on.
+/// The maximum of files that the server itself opens: listeners, rules, a snapshot, the log, epoll of the runtime.
 const OWN_FILES_MAX: u64 = 64;
 
-/// Raises what the process sets itself as a limit to what it may set, and says how many connections each listener may have:
-/// as many as are set, or fewer, if there is no room for so many files. Without room, those that are there would be served,
-/// and new ones kept waiting without a word; so they are turned away and counted.
+/// Raises the soft limit of open files to the hard limit, and returns how many connections each listener may have:
+/// `--connections-max`, or fewer if the limit is too low. Without this, new connections would wait in the backlog when
+/// the process has no file left. Now they are refused and counted.
 pub fn raise_limit(args: &ServeArgs) -> NonZeroUsize {
-    let Some(fewer) = raise(getrlimit(Resource::Nofile)).and_then(|limit| reduce_connections(args, limit)) else {
+    let Some(reduced) = raise(getrlimit(Resource::Nofile)).and_then(|limit| reduce_connections(args, limit))
+    else {
         return args.connections_max;
     };
-    // Who has not asked for so many has nothing to be warned of.
+    // The user did not ask for the default, so it needs no warning.
     match args.connections_max {
-        CONNECTIONS_MAX_DEFAULT => tracing::info!("{}", fewer.message),
-        _ => tracing::warn!("{}", fewer.message),
+        CONNECTIONS_MAX_DEFAULT => tracing::info!("{}", reduced.message),
+        _ => tracing::warn!("{}", reduced.message),
     }
-    fewer.connections_max
+    reduced.connections_max
 }
 
-/// Fewer connections than are set.
+/// Fewer connections than `--connections-max`, with a message.
 struct ReducedConnections {
     connections_max: NonZeroUsize,
     message: String,
 }
 
-/// The limit that is in force in the end; none if there is none.
+/// Raises the soft limit. Returns the limit in force, or `None` if there is none.
 fn raise(Rlimit { current, maximum }: Rlimit) -> Option<u64> {
-    let wanted = Rlimit { current: maximum, maximum };
-    match setrlimit(Resource::Nofile, wanted) {
+    let limit = Rlimit { current: maximum, maximum };
+    match setrlimit(Resource::Nofile, limit) {
         Ok(()) => maximum,
-        // As where the system has a bound of its own below what it says is the most.
+        // Some systems have a lower bound than the hard limit that they report.
         Err(_) => current,
     }
 }
 
-/// What this many files are enough for, if it is not what these settings ask for.
+/// The connections that fit in this limit of files, if these settings need more.
 fn reduce_connections(args: &ServeArgs, limit: u64) -> Option<ReducedConnections> {
     let listeners = args.addresses().iter().filter(|(_, address)| **address != Address::Off).count() as u64;
-    let each = args.connections_max.get() as u64;
-    let needed = OWN_FILES_MAX + listeners * each;
+    let wanted = args.connections_max.get() as u64;
+    let needed = OWN_FILES_MAX + listeners * wanted;
     if needed <= limit {
         return None;
     }
@@ -53,9 +54,9 @@ fn reduce_connections(args: &ServeArgs, limit: u64) -> Option<ReducedConnections
     let connections_max =
         usize::try_from(fitting).ok().and_then(NonZeroUsize::new).unwrap_or(NonZeroUsize::MIN);
     let message = format!(
-        "each listener takes {connections_max} connections and not {each}, since the process may have {limit} files open and \
-         {needed} are needed for so many on each of {listeners} listeners (hint: let it have more, by \
-         LimitNOFILE={needed} in a unit of systemd or `ulimit -n {needed}`)"
+        "each listener accepts {connections_max} connections instead of {wanted}: the process may open {limit} files, \
+         but {wanted} connections on each of {listeners} listeners need {needed} (hint: raise the limit with \
+         LimitNOFILE={needed} in the systemd unit, or with `ulimit -n {needed}`)"
     );
     Some(ReducedConnections { connections_max, message })
 }
@@ -68,21 +69,21 @@ mod tests {
 
     #[test]
     fn connections_fit_the_file_limit() {
-        let few = |limit: u64, args: &[&str]| {
+        let reduce = |limit: u64, args: &[&str]| {
             let args = ServeArgs::parse_from([&["tidegate serve"], args].concat());
             reduce_connections(&args, limit)
         };
-        let two = ["--connections-max", "100", "--grpc", "off", "--resp", "off"];
-        assert!(few(264, &two).is_none());
-        let fewer = few(263, &two).expect("one is missing");
-        assert_eq!(fewer.connections_max.get(), 99);
+        let two_listeners = ["--connections-max", "100", "--grpc", "off", "--resp", "off"];
+        assert!(reduce(264, &two_listeners).is_none());
+        let reduced = reduce(263, &two_listeners).expect("one is missing");
+        assert_eq!(reduced.connections_max.get(), 99);
         for text in
-            ["takes 99 connections and not 100", "may have 263 files", "264 are needed", "of 2 listeners"]
+            ["accepts 99 connections instead of 100", "may open 263 files", "need 264", "of 2 listeners"]
         {
-            assert!(fewer.message.contains(text), "{text}: {}", fewer.message);
+            assert!(reduced.message.contains(text), "{text}: {}", reduced.message);
         }
-        assert!(few(40_064, &[]).is_none());
-        assert_eq!(few(1_024, &[]).expect("far too few").connections_max.get(), 240);
-        assert_eq!(few(10, &[]).expect("none at all").connections_max.get(), 1);
+        assert!(reduce(40_064, &[]).is_none());
+        assert_eq!(reduce(1_024, &[]).expect("far too few").connections_max.get(), 240);
+        assert_eq!(reduce(10, &[]).expect("none at all").connections_max.get(), 1);
     }
 }

@@ -1,4 +1,4 @@
-//! Rules and certificates are looked at again: from time to time, by SIGHUP, and when an operator asks.
+//! Reloads rules and certificates: periodically, on SIGHUP, and on request of an operator.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -12,71 +12,71 @@ use tokio::signal::unix::Signal;
 use tokio::time::Instant;
 
 use crate::serve::App;
-use crate::serve::listening::{CertificateReload, Tls};
-use crate::serve::reloads::ReloadResult;
+use crate::serve::listen::{CertificateReload, Tls};
+use crate::serve::reload_handle::ReloadResult;
 use crate::serve::status::{CertificateStatus, OngoingFailure};
 
-/// Looking at many files takes a while. The pause after it is this many times as long, so that it takes no more than
-/// about a tenth of one processor...
+/// The pause after a reload is at least this many times as long as the reload took, so that many files cost no more
+/// than about a tenth of one processor...
 const PAUSE_FACTOR: u32 = 10;
-/// ...but no longer than this, for an edit has to take effect within five seconds.
+/// ...but no longer than this, because an edit must take effect within five seconds.
 const PAUSE_MAX: Duration = Duration::from_secs(3);
-/// The most of a report that goes into the log, in bytes.
+/// Longer reports are cut in the log.
 const REPORT_BYTES_MAX: usize = 16 << 10;
 
-/// The files that may change while the server runs.
+/// The files that are checked for changes.
 #[derive(Default)]
 pub struct WatchedFiles {
-    /// None if the rules are the built-in example.
+    /// `None` for the built-in example.
     pub reloader: Option<Reloader<SystemClock, NodeStore>>,
     pub tls: Option<Arc<Tls>>,
 }
 
-/// Has files looked at until the server drains.
+/// Reloads files until the server drains.
 pub async fn watch(
     app: Arc<App>,
-    mut look: impl FnMut() -> ReloadResult + Send + 'static,
+    mut reload: impl FnMut() -> ReloadResult + Send + 'static,
     every: Duration,
     mut hangups: Option<Signal>,
 ) {
-    let Some(mut asked) = app.reloads.take_receiver() else { return };
+    let Some(mut requests) = app.reloads.take_receiver() else { return };
     let mut pause = every;
     loop {
-        let answer = tokio::select! {
+        let reply_to = tokio::select! {
             () = app.drain.wait() => return,
             () = tokio::time::sleep(pause) => None,
             () = next_hangup(&mut hangups) => {
-                tracing::info!("SIGHUP: rules and certificates are looked at");
+                tracing::info!("SIGHUP: reloading rules and certificates");
                 None
             }
-            Some(answer) = asked.recv() => Some(answer),
+            Some(reply_to) = requests.recv() => Some(reply_to),
         };
-        let began = Instant::now();
-        // It reads files, and compiles rules: not for a thread that serves connections.
-        let looked = tokio::task::spawn_blocking(move || {
-            let reloaded = look();
-            (look, reloaded)
+        let start = Instant::now();
+        // Reading files and compiling rules would block a thread that serves connections.
+        let task = tokio::task::spawn_blocking(move || {
+            let result = reload();
+            (reload, result)
         });
-        let reloaded;
-        (look, reloaded) = match looked.await {
-            Ok(looked) => looked,
+        let result;
+        (reload, result) = match task.await {
+            Ok(reload_and_result) => reload_and_result,
             Err(panicked) => {
-                tracing::error!(%panicked, "rules and certificates are looked at no more");
+                tracing::error!(%panicked, "rules and certificates are not reloaded any more");
                 return;
             }
         };
-        pause = every.max((began.elapsed() * PAUSE_FACTOR).min(PAUSE_MAX));
-        record_rules(&app, &reloaded.rules);
-        record_certificate(&app, &reloaded.certificate);
-        if let Some(answer) = answer {
-            // Who asked may have gone away.
-            let _ = answer.send(with_ongoing_failures(&app, reloaded));
+        pause = every.max((start.elapsed() * PAUSE_FACTOR).min(PAUSE_MAX));
+        record_rules(&app, &result.rules);
+        record_certificate(&app, &result.certificate);
+        if let Some(reply_to) = reply_to {
+            // The receiver may already be gone; ignore the error.
+            let _ = reply_to.send(with_ongoing_failures(&app, result));
         }
     }
 }
 
 impl WatchedFiles {
-    /// Looks at all of them, and takes what has changed into use.
+    /// Reloads the files that have changed.
     pub fn reload(&mut self) -> ReloadResult {
         ReloadResult {
             rules: self.reloader.as_mut().map_or(Reload::Unchanged, Reloader::reload),
@@ -85,17 +85,17 @@ impl WatchedFiles {
     }
 }
 
-/// Files that are as wrong as they were before are no news to the log, but to who asks.
-fn with_ongoing_failures(app: &App, mut reloaded: ReloadResult) -> ReloadResult {
-    if let (Reload::Unchanged, Some(failed)) = (&reloaded.rules, &app.status.rules().failure) {
-        reloaded.rules = Reload::Rejected(failed.error.clone());
+/// An operator who asks for a reload also gets errors of unchanged files, which the log does not repeat.
+fn with_ongoing_failures(app: &App, mut result: ReloadResult) -> ReloadResult {
+    if let (Reload::Unchanged, Some(failure)) = (&result.rules, &app.status.rules().failure) {
+        result.rules = Reload::Rejected(failure.error.clone());
     }
     let certificate = app.status.certificate();
-    let failed = certificate.as_ref().and_then(|certificate| certificate.failure.as_ref());
-    if let (CertificateReload::Unchanged, Some(failed)) = (&reloaded.certificate, failed) {
-        reloaded.certificate = CertificateReload::Kept(failed.error.clone());
+    let failure = certificate.as_ref().and_then(|certificate| certificate.failure.as_ref());
+    if let (CertificateReload::Unchanged, Some(failure)) = (&result.certificate, failure) {
+        result.certificate = CertificateReload::Kept(failure.error.clone());
     }
-    reloaded
+    result
 }
 
 async fn next_hangup(hangups: &mut Option<Signal>) {
@@ -110,21 +110,24 @@ fn record_rules(app: &App, reload: &Reload) {
         Reload::Unchanged => {}
         Reload::Replaced(report) => {
             app.status.rules_reloaded(&app.engine.rules());
-            let now = app.status.rules();
-            let (rules, domains) = (now.rules, now.domains.len());
+            let status = app.status.rules();
+            let (rules, domains) = (status.rules, status.domains.len());
             if report.warnings() > 0 {
                 tracing::warn!(
                     rules,
                     domains,
-                    "other rules are in force, with warnings:\n{}",
+                    "new rules are active, with warnings:\n{}",
                     shorten_report(report)
                 );
             } else {
-                tracing::info!(rules, domains, "other rules are in force");
+                tracing::info!(rules, domains, "new rules are active");
             }
         }
         Reload::Rejected(report) => {
-            tracing::error!("the rules cannot be used, and those before go on:\n{}", shorten_report(report));
+            tracing::error!(
+                "the rules have errors, so the previous rules stay active:\n{}",
+                shorten_report(report)
+            );
             app.status.rules_rejected(report.clone());
         }
     }
@@ -136,74 +139,78 @@ fn record_certificate(app: &App, reload: &CertificateReload) {
     match reload {
         CertificateReload::Unchanged => {}
         CertificateReload::Replaced => {
-            tracing::info!(path = %old.path.display(), "another certificate is in use");
-            let replaced = old.replacements + 1;
-            app.status.set_certificate(CertificateStatus { loaded_at: at, replacements: replaced, failure: None, ..old });
+            tracing::info!(path = %old.path.display(), "a new certificate is in use");
+            let replacements = old.replacements + 1;
+            app.status.set_certificate(CertificateStatus {
+                loaded_at: at,
+                replacements,
+                failure: None,
+                ..old
+            });
         }
         CertificateReload::Kept(error) => {
-            tracing::error!("the certificate cannot be used, and the one before stays: {error}");
+            tracing::error!("the certificate cannot be used, so the previous one stays in use: {error}");
             let failure = Some(OngoingFailure::following(old.failure.as_ref(), at, error.clone()));
             app.status.set_certificate(CertificateStatus { rejections: old.rejections + 1, failure, ..old });
         }
     }
 }
 
-/// A report as the log takes it.
+/// A report, cut for the log.
 fn shorten_report(report: &Report) -> String {
     let mut text = report.to_string();
     if text.len() > REPORT_BYTES_MAX {
-        let kept = truncated(&text, REPORT_BYTES_MAX).len();
-        let cut = text.len() - kept;
-        text.truncate(kept);
-        let _ = write!(text, "... and {cut} bytes more (hint: `tidegate check` shows all of it)");
+        let kept_bytes = truncated(&text, REPORT_BYTES_MAX).len();
+        let cut = text.len() - kept_bytes;
+        text.truncate(kept_bytes);
+        let _ = write!(text, "... and {cut} more bytes (hint: `tidegate check` shows the whole report)");
     }
     text
 }
 
 #[cfg(test)]
 mod tests {
-
-    use super::super::parts;
     use super::*;
+    use crate::serve::run::tasks;
 
-    /// Longer than anything here takes, on any machine.
+    /// Longer than anything here takes on any machine.
     const DEADLINE: Duration = Duration::from_secs(60);
 
-    /// Who asks for a reload is told, and so is who looks at the status.
+    /// Both the reload request and the status report it.
     #[tokio::test]
     async fn a_panic_in_a_reload_is_reported() {
         let app = Arc::new(App::in_memory(Vec::new()).unwrap());
-        let mut looks = 0;
-        let look = move || {
-            looks += 1;
-            assert!(looks < 3, "on purpose, in a test");
+        let mut calls = 0;
+        let reload = move || {
+            calls += 1;
+            assert!(calls < 3, "on purpose, in a test");
             ReloadResult { rules: Reload::Unchanged, certificate: CertificateReload::Unchanged }
         };
-        parts::spawn(&app, "reloads", watch(Arc::clone(&app), look, Duration::from_secs(3_600), None));
+        tasks::spawn(&app, "reloads", watch(Arc::clone(&app), reload, Duration::from_secs(3_600), None));
         for _ in 0..2 {
-            app.reloads.reload().await.expect("it looks");
+            app.reloads.reload().await.expect("the reload task runs");
         }
         assert_eq!(*app.status.ended_tasks(), []);
-        app.reloads.reload().await.expect_err("it does not look any more");
+        app.reloads.reload().await.expect_err("the task has ended");
         let ended = async {
             while app.status.ended_tasks().is_empty() {
                 tokio::task::yield_now().await;
             }
         };
-        tokio::time::timeout(DEADLINE, ended).await.expect("it is said");
+        tokio::time::timeout(DEADLINE, ended).await.expect("the status reports it");
         assert_eq!(app.status.ended_tasks()[0].name, "reloads");
-        app.reloads.reload().await.expect_err("nor later");
+        app.reloads.reload().await.expect_err("still ended");
     }
 
     #[tokio::test]
     async fn a_drain_is_not_reported_as_an_ended_task() {
         let app = Arc::new(App::in_memory(Vec::new()).unwrap());
-        let look = || ReloadResult { rules: Reload::Unchanged, certificate: CertificateReload::Unchanged };
-        parts::spawn(&app, "reloads", watch(Arc::clone(&app), look, Duration::from_secs(3_600), None));
-        app.reloads.reload().await.expect("it looks");
+        let reload = || ReloadResult { rules: Reload::Unchanged, certificate: CertificateReload::Unchanged };
+        tasks::spawn(&app, "reloads", watch(Arc::clone(&app), reload, Duration::from_secs(3_600), None));
+        app.reloads.reload().await.expect("the reload task runs");
         app.drain.begin();
         let ended = async { while app.reloads.reload().await.is_ok() {} };
-        tokio::time::timeout(DEADLINE, ended).await.expect("it ends");
+        tokio::time::timeout(DEADLINE, ended).await.expect("the reload task ends");
         assert_eq!(*app.status.ended_tasks(), []);
     }
 }

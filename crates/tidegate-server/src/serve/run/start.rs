@@ -1,10 +1,10 @@
-//! What there is before anybody can connect: certificates, rules, counters.
+//! Loads certificates, rules and counters before the server accepts connections, and writes the last snapshot.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::rules::{self, Domain, LoadedRules, SourceUpdate, Reloader, Source};
+use tidegate::rules::{self, Domain, LoadedRules, Reloader, Source, SourceUpdate};
 use tidegate::snapshot::{RestoreStatus, Restored, SnapshotReport, SnapshotWriter};
 use tidegate::store::NodeStore;
 use tidegate::{Clock as _, Engine, MemoryStore, SystemClock};
@@ -12,51 +12,51 @@ use tokio::runtime::Runtime;
 
 use super::data_dir::DataDir;
 use super::reload::WatchedFiles;
-use super::{first_minute, fleet};
+use super::{example, fleet_watch};
 use crate::check::is_unreadable;
-use crate::output::{self, Failure, CommandStatus};
+use crate::output::{self, CommandStatus, Failure};
 use crate::serve::App;
-use crate::serve::listening::{Tls, TlsFiles};
-use crate::serve::logs::DenialLog;
+use crate::serve::denial_log::DenialLog;
+use crate::serve::listen::{Tls, TlsFiles};
 use crate::serve::settings::{ServeArgs, Settings};
 use crate::serve::status::{CertificateStatus, SnapshotStatus};
 
-/// What the end takes once connections have finished, with a first snapshot that nobody has measured.
+/// Time reserved to finish after the connections, including a first snapshot whose duration is unknown.
 const FINISH_TIME: Duration = Duration::from_millis(200);
-/// A snapshot that is being written has to end before the last one begins, and that may take a little longer.
+/// How many snapshot durations are reserved: a running snapshot must end before the last one starts, plus a margin.
 const FINAL_SNAPSHOTS: u32 = 3;
-/// Connections have one part in this many of the whole time, at least.
+/// Connections get at least one part in this many of the drain timeout.
 const FINISH_SHARE_MAX: u32 = 2;
 
-/// What was started.
+/// A server that has loaded everything.
 pub struct RunningServer {
     pub app: Arc<App>,
     pub tls: Option<Arc<Tls>>,
-    /// Writes snapshots, if there is a directory for data.
+    /// Writes snapshots, if there is a data directory.
     pub snapshots: Option<Arc<SnapshotWriter>>,
-    /// The files that may change while it runs, for whoever looks at them.
+    /// The files that the reload task checks for changes.
     pub files: WatchedFiles,
-    /// What changes with the store that a fleet shares, if there is one, for whoever logs it.
-    pub store_events: Option<fleet::StoreEvents>,
+    /// Events of the shared store to log, if there is one.
+    pub store_events: Option<fleet_watch::StoreEvents>,
     _data_dir: Option<DataDir>,
 }
 
 impl RunningServer {
-    /// Starts by these settings. If there is something wrong with the rules, that is shown. What talks to a store does so
-    /// in this runtime.
+    /// Loads everything that the settings name. Prints errors in the rules. The connections to a shared store run in
+    /// this runtime.
     pub fn start(settings: &Settings, runtime: &Runtime) -> Result<Result<Self, CommandStatus>, Failure> {
         let args = &settings.args;
         let tls = load_tls(args)?;
         let (domains, source) = match load_rules(args) {
             Ok(rules) => rules,
-            Err(verdict) => return Ok(Err(verdict)),
+            Err(status) => return Ok(Err(status)),
         };
         let fleet =
-            settings.store.as_ref().map(|store| runtime.block_on(fleet::connect(store))).transpose()?;
+            settings.store.as_ref().map(|store| runtime.block_on(fleet_watch::connect(store))).transpose()?;
         let (fleet, store_events) = fleet.unzip();
         let data_dir = lock_data_dir(settings)?;
         let clock = SystemClock::new();
-        let (store, found) = restore_counters(args, data_dir.as_ref(), &clock);
+        let (store, restored) = restore_counters(args, data_dir.as_ref(), &clock);
         let node_store = match &fleet {
             Some(fleet) => NodeStore::shared(Arc::clone(&fleet.store) as _, Arc::clone(&store)),
             None => NodeStore::Local(Arc::clone(&store)),
@@ -65,8 +65,7 @@ impl RunningServer {
             .map_err(|error| Failure::problem(error.to_string()))?
             .with_queue_max(args.queue_max.get());
         let denials = DenialLog::new(args.log_denials, args.log_keys);
-        let app = App { fleet, ..App::new(engine).with_denials(denials) };
-        let app = Arc::new(app);
+        let app = Arc::new(App { fleet, ..App::new(engine).with_denials(denials) });
         app.status.rules_loaded(args.rules.clone(), &app.engine.rules());
         if let Some(tls) = &tls {
             let path = tls.files().cert.clone();
@@ -74,8 +73,8 @@ impl RunningServer {
             let status = CertificateStatus { path, loaded_at, replacements: 0, rejections: 0, failure: None };
             app.status.set_certificate(status);
         }
-        let snapshots = match found {
-            Some((path, found)) => Some(start_snapshots(args, &app, store, clock, path, found)?),
+        let snapshots = match restored {
+            Some((path, restored)) => Some(start_snapshots(args, &app, store, clock, path, restored)?),
             None => None,
         };
         let reloader = source.map(|source| Reloader::new(app.engine.clone(), source));
@@ -83,42 +82,43 @@ impl RunningServer {
         Ok(Ok(Self { app, tls, snapshots, files, store_events, _data_dir: data_dir }))
     }
 
-    /// How long connections may take to finish, so that all of the end fits into the whole time.
-    pub fn drain_max(&self, whole: Duration) -> Duration {
-        let snapshot = self.snapshots.as_ref().map_or(Duration::ZERO, |writer| writer.attempts().last_duration);
+    /// How long connections may take to finish, so that the last snapshot also fits in the drain timeout.
+    pub fn drain_max(&self, drain_timeout: Duration) -> Duration {
+        let snapshot =
+            self.snapshots.as_ref().map_or(Duration::ZERO, |writer| writer.attempts().last_duration);
         let end = FINISH_TIME + snapshot.saturating_mul(FINAL_SNAPSHOTS);
-        whole - end.min(whole / FINISH_SHARE_MAX)
+        drain_timeout - end.min(drain_timeout / FINISH_SHARE_MAX)
     }
 
-    /// Writes the last snapshot. Nothing is decided any more.
+    /// Writes the last snapshot, after the last decision.
     pub fn finish(self) -> Result<(), Failure> {
         let Some(writer) = self.snapshots else { return Ok(()) };
         let report = write_last_snapshot(writer).map_err(Failure::problem)?;
-        tracing::info!(counters = report.entries, bytes = report.bytes, "the last snapshot is written");
+        tracing::info!(counters = report.entries, bytes = report.bytes, "wrote the last snapshot");
         Ok(())
     }
 }
 
-/// Writes the last snapshot, or says why there is none.
+/// Writes the last snapshot, or returns why it was not written.
 fn write_last_snapshot(writer: Arc<SnapshotWriter>) -> Result<SnapshotReport, String> {
     let path = writer.path().display().to_string();
     let Some(writer) = Arc::into_inner(writer) else {
         return Err(format!(
-            "the last snapshot was not written to `{path}`: something still looks at what becomes of snapshots, which is \
-             a bug in Tidegate, please report it (hint: the snapshot before it is there)"
+            "the last snapshot was not written to `{path}`: a task still uses the snapshot writer, which is a bug in \
+             Tidegate, please report it (hint: the previous snapshot is still there)"
         ));
     };
     writer.stop().map_err(|error| error.to_string())
 }
 
-/// The directory for snapshots, if there are to be any. Counters that others share are not this server's to restore.
+/// Locks the data directory, if snapshots are written. Counters of a shared store are never restored from snapshots.
 fn lock_data_dir(settings: &Settings) -> Result<Option<DataDir>, Failure> {
     match (&settings.args.data_dir, &settings.store) {
         (Some(path), None) => DataDir::lock(path).map(Some),
         (Some(path), Some(store)) => {
             tracing::info!(
                 data_dir = %path.display(),
-                "no snapshots are written, for counters are in the store at {}", store.url
+                "no snapshots are written, because counters are in the store at {}", store.url
             );
             Ok(None)
         }
@@ -129,19 +129,19 @@ fn lock_data_dir(settings: &Settings) -> Result<Option<DataDir>, Failure> {
 fn load_tls(args: &ServeArgs) -> Result<Option<Arc<Tls>>, Failure> {
     let (Some(cert), Some(key)) = (args.tls_cert.clone(), args.tls_key.clone()) else { return Ok(None) };
     let files = TlsFiles { cert, key, client_ca: args.tls_client_ca.clone() };
-    let loaded = Tls::load(files).map_err(|error| Failure::usage(error.to_string()))?;
-    Ok(Some(Arc::new(loaded)))
+    let tls = Tls::load(files).map_err(|error| Failure::usage(error.to_string()))?;
+    Ok(Some(Arc::new(tls)))
 }
 
-/// The rules, and where they are from unless that is the example. What is wrong with them is shown.
+/// Loads the rules, and their source unless they are the example. Prints errors.
 fn load_rules(args: &ServeArgs) -> Result<(Vec<Domain>, Option<Source>), CommandStatus> {
     let mut source = (!args.rules.is_empty()).then(|| Source::new(args.rules.iter().cloned()));
     let loaded = match source.as_mut().map(Source::poll) {
         Some(SourceUpdate::Changed(loaded)) => Ok(loaded),
         Some(SourceUpdate::Invalid(report)) => Err(report),
-        // Which it cannot be the first time.
+        // Not possible on the first poll.
         Some(SourceUpdate::Unchanged) => rules::load(&args.rules),
-        None => rules::parse(first_minute::EXAMPLE_NAME, first_minute::EXAMPLE),
+        None => rules::parse(example::EXAMPLE_NAME, example::EXAMPLE),
     };
     match loaded {
         Ok(LoadedRules { domains, report, .. }) => {
@@ -152,12 +152,16 @@ fn load_rules(args: &ServeArgs) -> Result<(Vec<Domain>, Option<Source>), Command
         }
         Err(report) => {
             output::print_report(&report);
-            Err(if is_unreadable(&report) { CommandStatus::UnusableInput } else { CommandStatus::ProblemsFound })
+            Err(if is_unreadable(&report) {
+                CommandStatus::UnusableInput
+            } else {
+                CommandStatus::ProblemsFound
+            })
         }
     }
 }
 
-/// The store as the last snapshot has it, and where that was looked for.
+/// Restores the store from the last snapshot. Also returns the path and result of that.
 fn restore_counters(
     args: &ServeArgs,
     data_dir: Option<&DataDir>,
@@ -166,13 +170,13 @@ fn restore_counters(
     let memory_max = args.memory_max.bytes();
     let Some(data_dir) = data_dir else { return (Arc::new(MemoryStore::bounded(memory_max)), None) };
     let path = data_dir.snapshot_path();
-    let Restored { store, status: found, .. } = MemoryStore::restore(&path, memory_max, clock.now());
-    match &found {
+    let Restored { store, status: restored, .. } = MemoryStore::restore(&path, memory_max, clock.now());
+    match &restored {
         RestoreStatus::Refused(error) => tracing::error!("{error}"),
-        RestoreStatus::Restored { evicted: 1.., .. } => tracing::warn!("{found}"),
-        _ => tracing::info!("{found}"),
+        RestoreStatus::Restored { evicted: 1.., .. } => tracing::warn!("{restored}"),
+        _ => tracing::info!("{restored}"),
     }
-    (Arc::new(store), Some((path, found)))
+    (Arc::new(store), Some((path, restored)))
 }
 
 fn start_snapshots(
@@ -181,7 +185,7 @@ fn start_snapshots(
     store: Arc<MemoryStore>,
     clock: SystemClock,
     path: PathBuf,
-    found: RestoreStatus,
+    restored: RestoreStatus,
 ) -> Result<Arc<SnapshotWriter>, Failure> {
     let writer = SnapshotWriter::start(store, clock, &path, args.snapshot_every)
         .map_err(|error| Failure::usage(error.to_string()))?;
@@ -189,7 +193,7 @@ fn start_snapshots(
     app.status.set_snapshots(SnapshotStatus {
         path,
         every,
-        found,
+        restored,
         last: None,
         write_count: 0,
         failure_count: 0,
@@ -211,10 +215,10 @@ mod tests {
             Arc::new(SnapshotWriter::start(store, SystemClock::new(), &path, every).unwrap())
         };
         assert!(write_last_snapshot(start()).is_ok());
-        let held = start();
-        let error = write_last_snapshot(Arc::clone(&held)).unwrap_err();
+        let writer = start();
+        let error = write_last_snapshot(Arc::clone(&writer)).unwrap_err();
         assert!(error.contains("was not written") && error.contains("(hint: "), "{error}");
-        drop(held);
+        drop(writer);
         std::fs::remove_file(path).unwrap();
     }
 }

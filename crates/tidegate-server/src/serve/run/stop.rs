@@ -1,4 +1,4 @@
-//! The end: nobody new is let in, what was begun is finished, and what takes too long is cut off.
+//! Signals and the drain: new connections are refused, begun requests finish, and slow ones are cut off.
 
 use std::time::Duration;
 
@@ -8,29 +8,29 @@ use tokio_util::task::TaskTracker;
 use crate::output::Failure;
 use crate::serve::App;
 
-/// The signals that the server listens to.
+/// The signals that the server handles.
 pub struct StopSignals {
     terminate: Signal,
     interrupt: Signal,
-    /// Taken by whoever looks at files.
+    /// `None` after the reload task has taken it.
     hangup: Option<Signal>,
 }
 
-/// How it ended.
+/// How the drain ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DrainResult {
-    /// Every connection had come to its end.
+    /// All connections finished.
     Finished,
-    /// Some had not, and there was no time left.
+    /// Some connections did not finish in time.
     CutOff { connections: usize },
 }
 
 impl StopSignals {
-    /// From now on they do not end the process by themselves.
+    /// Installs handlers, so that the signals do not kill the process.
     pub fn new() -> Result<Self, Failure> {
         let listen = |kind| {
             signal(kind).map_err(|error| {
-                Failure::usage(format!("cannot listen to signals: {error} (hint: start it again)"))
+                Failure::usage(format!("cannot handle signals: {error} (hint: start the server again)"))
             })
         };
         Ok(Self {
@@ -40,12 +40,12 @@ impl StopSignals {
         })
     }
 
-    /// Those that ask for files to be looked at again. The second time there are none.
+    /// Takes SIGHUP, for the reload task. `None` if it was taken before.
     pub fn take_hangups(&mut self) -> Option<Signal> {
         self.hangup.take()
     }
 
-    /// Comes to an end when the server is told to stop.
+    /// Waits for SIGTERM or SIGINT.
     pub async fn wait_for_stop(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
@@ -54,14 +54,14 @@ impl StopSignals {
     }
 }
 
-/// Lets connections finish, for so long at most, or until the server is told to stop once more.
+/// Waits for connections to finish, at most `drain_max` or until a second signal.
 pub async fn drain(
     app: &App,
     connections: &TaskTracker,
     drain_max: Duration,
     signals: &mut StopSignals,
 ) -> DrainResult {
-    tracing::info!(connections = connections.len(), "stopping: connections finish what they have begun");
+    tracing::info!(connections = connections.len(), "stopping: waiting for connections to finish");
     app.drain.begin();
     connections.close();
     tokio::select! {
@@ -76,7 +76,7 @@ pub async fn drain(
     }
 }
 
-/// Comes to an end when all connections have, and what they charged for nothing is back where others share it.
+/// Waits until all connections have ended and pending refunds have reached the shared store.
 async fn wait_for_connections(app: &App, connections: &TaskTracker) {
     connections.wait().await;
     if let Some(fleet) = &app.fleet {

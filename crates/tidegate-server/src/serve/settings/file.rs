@@ -1,7 +1,7 @@
-//! The settings file: `data_dir: /var/lib/tidegate` is `--data-dir /var/lib/tidegate`.
+//! The settings file: `data_dir: /var/lib/tidegate` means `--data-dir /var/lib/tidegate`.
 //!
-//! What may stand in it, and what its values may be, is what the command line knows: names are its arguments, and every
-//! value is parsed by it. What the file says becomes arguments, unless a flag or the environment says it.
+//! The fields of the file become command line arguments, unless a flag or the environment sets them. So clap knows the
+//! names and parses the values, and there is no second definition of the settings.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -15,47 +15,51 @@ use tidegate::rules::{FlatField, FlatFile, FlatValue, Report};
 use tidegate_core::text::did_you_mean;
 
 use super::args::SECRETS;
-use crate::{hint, text};
+use crate::text;
 
-/// Arguments that are not settings, or are of no use in a file.
+/// Arguments that the file cannot set.
 const NOT_FILE_SETTINGS: [&str; 3] = ["config", "help", "version"];
-/// How much of a name or a value of the file a message shows.
+/// Longer names and values are cut in messages.
 const SHOWN_CHARS_MAX: usize = 80;
 
 /// The largest settings file, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// Why a settings file is of no use.
+/// Why a settings file is invalid.
 #[derive(Debug)]
 pub enum FileError {
     /// It cannot be read.
     Unreadable { path: PathBuf, error: io::Error },
-    /// Something in it is wrong.
+    /// It has errors.
     Invalid(Report),
 }
 
-/// What a settings file says that `given` does not, as arguments.
-pub fn read_arguments(path: &Path, command: &Command, given: &ArgMatches) -> Result<Vec<OsString>, FileError> {
+/// Reads a settings file. Returns its settings as arguments, without those that `command_line` or the environment sets.
+pub fn read_arguments(
+    path: &Path,
+    command: &Command,
+    command_line: &ArgMatches,
+) -> Result<Vec<OsString>, FileError> {
     let bytes = read(path).map_err(|error| FileError::Unreadable { path: path.to_owned(), error })?;
     let mut file = FlatFile::read(&path.to_string_lossy(), &bytes, &SECRETS).map_err(FileError::Invalid)?;
     let directory = path.parent().unwrap_or(Path::new(""));
     let mut arguments = Vec::new();
     for field in file.fields().to_vec() {
         let Some(setting) = find_setting(&mut file, command, &field) else { continue };
-        let mut said = Vec::new();
+        let mut values = Vec::new();
         for value in &field.values {
             let argument = to_argument(setting, value, directory);
-            if let Err(refused) = check_value(command, setting, &argument) {
-                file.add_error("wrong-value", value.span, refused.problem, refused.hint.as_deref());
+            if let Err(RejectedValue { problem, hint }) = check_value(command, setting, &argument) {
+                file.add_error("wrong-value", value.span, problem, hint.as_deref());
             }
-            said.push(argument);
+            values.push(argument);
         }
-        if said.len() > 1 && !takes_several(setting) {
-            let message = format!("`{}` takes one value, and here are {}", field.name, said.len());
-            file.add_error("several-values", field.values[1].span, message, Some("leave one"));
+        if values.len() > 1 && !takes_several(setting) {
+            let message = format!("`{}` takes one value, but the file gives {}", field.name, values.len());
+            file.add_error("several-values", field.values[1].span, message, Some("keep one of them"));
         }
-        if !is_given(given, setting) {
-            arguments.extend(said);
+        if !is_set(command_line, setting) {
+            arguments.extend(values);
         }
     }
     file.finish().map(|()| arguments).map_err(FileError::Invalid)
@@ -65,27 +69,29 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     match File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)? as u64 {
         0..=FILE_BYTES_MAX => Ok(bytes),
-        _ => Err(io::Error::other(format!("it has more than {FILE_BYTES_MAX} bytes"))),
+        _ => Err(io::Error::other(format!("the file has more than {FILE_BYTES_MAX} bytes"))),
     }
 }
 
-/// The argument that a field sets.
+/// The argument for a field, or an error in the report.
 fn find_setting<'c>(file: &mut FlatFile, command: &'c Command, field: &FlatField) -> Option<&'c Arg> {
-    let settings = || command.get_arguments().filter(|arg| !NOT_FILE_SETTINGS.contains(&arg.get_id().as_str()));
-    let found = settings().find(|arg| arg.get_id() == field.name.as_str());
-    if found.is_none() {
+    let settings =
+        || command.get_arguments().filter(|arg| !NOT_FILE_SETTINGS.contains(&arg.get_id().as_str()));
+    let setting = settings().find(|arg| arg.get_id() == field.name.as_str());
+    if setting.is_none() {
         let names: Vec<&str> = settings().map(|arg| arg.get_id().as_str()).collect();
-        // Those who copy a flag write dashes.
+        // People who copy a flag write dashes.
         let name = field.name.trim_start_matches('-').replace('-', "_");
-        let hint = did_you_mean(&name, &names).unwrap_or_else(|| format!("there are: {}", names.join(", ")));
+        let hint =
+            did_you_mean(&name, &names).unwrap_or_else(|| format!("the settings are: {}", names.join(", ")));
         let message =
-            format!("there is no setting `{}`", text::printable(field.name.as_bytes(), SHOWN_CHARS_MAX));
+            format!("unknown setting `{}`", text::printable(field.name.as_bytes(), SHOWN_CHARS_MAX));
         file.add_error("unknown-setting", field.span, message, Some(&hint));
     }
-    found
+    setting
 }
 
-/// `--name=value`. Paths are seen from where the file is.
+/// `--name=value`. Relative paths resolve against the directory of the file.
 fn to_argument(setting: &Arg, value: &FlatValue, directory: &Path) -> OsString {
     let mut argument = OsString::from(format!("--{}=", setting.get_long().unwrap_or_default()));
     match (setting.get_value_hint(), value.text.strip_prefix("unix:")) {
@@ -105,26 +111,26 @@ fn takes_several(setting: &Arg) -> bool {
     matches!(setting.get_action(), clap::ArgAction::Append)
 }
 
-/// Whether a flag or the environment says it.
-fn is_given(given: &ArgMatches, setting: &Arg) -> bool {
-    let source = given.value_source(setting.get_id().as_str());
+/// Whether a flag or the environment sets it.
+fn is_set(command_line: &ArgMatches, setting: &Arg) -> bool {
+    let source = command_line.value_source(setting.get_id().as_str());
     matches!(source, Some(ValueSource::CommandLine | ValueSource::EnvVariable))
 }
 
-/// What is wrong with a value, and what would be right.
+/// Why a value is rejected.
 struct RejectedValue {
     problem: String,
     hint: Option<String>,
 }
 
-/// What the command line thinks of a value.
+/// Lets clap check a value.
 fn check_value(command: &Command, setting: &Arg, argument: &OsString) -> Result<(), RejectedValue> {
     let arguments = [OsString::from("tidegate"), argument.clone()];
     let Err(error) = command.clone().try_get_matches_from(arguments) else { return Ok(()) };
     let name = setting.get_id().as_str();
     if let Some(source) = std::error::Error::source(&error) {
         let message = format!("`{name}`: {source}");
-        let (problem, hint) = hint::split_hint(&message);
+        let (problem, hint) = text::split_hint(&message);
         return Err(RejectedValue { problem: problem.to_owned(), hint: hint.map(str::to_owned) });
     }
     let written = match error.get(ContextKind::InvalidValue) {
@@ -135,13 +141,16 @@ fn check_value(command: &Command, setting: &Arg, argument: &OsString) -> Result<
     let words: Vec<&str> = words.iter().map(clap::builder::PossibleValue::get_name).collect();
     match error.kind() {
         ErrorKind::InvalidValue if written.is_empty() => {
-            Err(RejectedValue { problem: format!("`{name}` is empty"), hint: Some("leave it out".to_owned()) })
+            Err(RejectedValue { problem: format!("`{name}` is empty"), hint: Some("remove it".to_owned()) })
         }
         ErrorKind::InvalidValue => {
-            let hint = did_you_mean(&written, &words)
-                .unwrap_or_else(|| format!("it is one of: {}", words.join(", ")));
+            let hint =
+                did_you_mean(&written, &words).unwrap_or_else(|| format!("use one of: {}", words.join(", ")));
             Err(RejectedValue { problem: format!("`{name}` cannot be `{written}`"), hint: Some(hint) })
         }
-        _ => Err(RejectedValue { problem: format!("`{name}` cannot be this: {}", error.kind()), hint: None }),
+        _ => Err(RejectedValue {
+            problem: format!("`{name}` has an invalid value: {}", error.kind()),
+            hint: None,
+        }),
     }
 }

@@ -1,87 +1,109 @@
-//! What can be set, by flags, by the environment and in a file.
+//! Settings of the server, from flags, the environment and a file.
 //!
 //! ```text
-//! args.rs       every setting, once: its flag, environment name, default and help
-//! values.rs     what their values may be; secret.rs those that are not shown
-//! store.rs      where counters are, with a password that is not shown either
-//! file.rs       the settings file, by what args.rs says
-//! together.rs   what does not go together
-//! bounds.rs     what listeners are told of it
+//! args.rs         all settings: flag, environment variable, default and help
+//! values.rs       types and parsers of their values; secret.rs for secrets, store.rs for the URL of a store
+//! file.rs         reads the settings file, by the definitions in args.rs
+//! environment.rs  names the variable of a bad value, finds misspelled variables
+//! conflicts.rs    settings that contradict each other
 //! ```
 
 mod args;
-mod bounds;
+mod conflicts;
 mod environment;
 mod file;
 mod secret;
 mod store;
-mod together;
 mod values;
 
-pub use args::{CONNECTIONS_MAX_DEFAULT, ServeArgs};
-pub use bounds::Bounds;
-pub use environment::{misspelled_variables, variable_of_error};
-pub use secret::{EmptySecret, Secret};
-pub use store::StoreLocation;
-pub use values::{LogFormat, LogKeys, LogLevel, PrintAddresses, RlsDetails};
-
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::{CommandFactory as _, FromArgMatches as _};
 use tidegate::redis::RedisSettings;
 use tidegate::rules::Report;
 
+use crate::json::REQUEST_BYTES_MAX;
 use file::FileError;
 
-/// The largest file with a secret, in bytes.
+pub use args::{CONNECTIONS_MAX_DEFAULT, ServeArgs};
+pub use environment::{misspelled_variables, variable_of_error};
+pub use secret::{EmptySecret, Secret};
+pub use store::StoreLocation;
+pub use values::{LogFormat, LogKeys, LogLevel, PrintAddresses, RlsDetails};
+
+/// The largest secret file, in bytes.
 const SECRET_FILE_BYTES_MAX: u64 = 4 << 10;
 
-/// What was set, all of it in order.
+/// Validated settings.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Flags over the environment over the file over defaults.
+    /// Merged from flags, environment, file and defaults, in this order of precedence.
     pub args: ServeArgs,
-    /// The token of operators, wherever it was from.
+    /// The token of the admin listener, from the setting or its file.
     pub admin_token: Option<Secret>,
-    /// The password of clients of the protocol of Redis, wherever it was from.
+    /// The password of the Redis protocol, from the setting or its file.
     pub resp_password: Option<Secret>,
-    /// The store that a fleet shares, if counters are not in memory.
+    /// The shared store, unless counters are in memory.
     pub store: Option<RedisSettings>,
 }
 
-/// Why settings are of no use.
+/// Time and size bounds of a connection. The same for all listeners.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// How long a request may take to arrive, from its first byte to its last.
+    pub header_timeout: Duration,
+    /// How long a connection may be idle.
+    pub idle_timeout: Duration,
+    /// The largest body of a request, in bytes.
+    pub body_bytes_max: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            header_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(300),
+            body_bytes_max: REQUEST_BYTES_MAX,
+        }
+    }
+}
+
+/// Why settings are invalid.
 #[derive(Debug)]
 pub enum SettingsError {
-    /// The call, which says how it would be right; or a call for help.
+    /// Wrong usage, or `--help`.
     Usage(Box<clap::Error>),
-    /// The file.
+    /// Errors in the settings file.
     File(Report),
-    /// All else, each with a hint.
+    /// Other problems, each with a hint.
     Problems(Vec<String>),
 }
 
 impl Settings {
-    /// From what was written after `tidegate serve`, the environment, and the file that either may name.
+    /// Loads settings from the arguments after `tidegate serve`, the environment, and the file that either may name.
     pub fn load(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, SettingsError> {
-        let call = |error: clap::Error| SettingsError::Usage(Box::new(error));
+        let usage_error = |error: clap::Error| SettingsError::Usage(Box::new(error));
         let command = ServeArgs::command();
         let mut arguments: Vec<OsString> =
             std::iter::once("tidegate serve".into()).chain(arguments).collect();
-        let given = command.clone().try_get_matches_from(&arguments).map_err(call)?;
-        if let Some(path) = given.get_one::<PathBuf>("config") {
-            arguments.extend(file::read_arguments(path, &command, &given)?);
+        let matches = command.clone().try_get_matches_from(&arguments).map_err(usage_error)?;
+        if let Some(path) = matches.get_one::<PathBuf>("config") {
+            arguments.extend(file::read_arguments(path, &command, &matches)?);
         }
-        let matches = command.try_get_matches_from(&arguments).map_err(call)?;
-        Self::from_args(ServeArgs::from_arg_matches(&matches).map_err(call)?)
+        let matches = command.try_get_matches_from(&arguments).map_err(usage_error)?;
+        Self::from_args(ServeArgs::from_arg_matches(&matches).map_err(usage_error)?)
     }
 
-    /// These, if they go together.
+    /// Validates settings that were parsed.
     pub fn from_args(args: ServeArgs) -> Result<Self, SettingsError> {
-        let mut problems = together::find_conflicts(&args);
+        let mut problems = conflicts::find_conflicts(&args);
         let mut from_file = |name: &str, path: &Option<PathBuf>| {
-            let read = path.as_deref().map(|path| read_secret(name, path)).transpose();
-            read.unwrap_or_else(|problem| {
+            let secret = path.as_deref().map(|path| read_secret(name, path)).transpose();
+            secret.unwrap_or_else(|problem| {
                 problems.push(problem);
                 None
             })
@@ -103,7 +125,7 @@ impl Settings {
         })
     }
 
-    /// What a connection may take.
+    /// The time and size bounds of a connection.
     pub fn bounds(&self) -> Bounds {
         Bounds {
             header_timeout: self.args.header_timeout,
@@ -118,7 +140,7 @@ impl From<FileError> for SettingsError {
         match error {
             FileError::Invalid(report) => Self::File(report),
             FileError::Unreadable { path, error } => Self::Problems(vec![format!(
-                "the settings file `{}` cannot be read: {error} (hint: check the path given by --config or \
+                "cannot read the settings file `{}`: {error} (hint: check the path in --config or \
                  TIDEGATE_CONFIG)",
                 path.display()
             )]),
@@ -126,20 +148,19 @@ impl From<FileError> for SettingsError {
     }
 }
 
-/// A secret from a file, without the end of its line.
+/// Reads a secret from a file, without the final line break.
 fn read_secret(name: &str, path: &Path) -> Result<Secret, String> {
-    use std::io::Read as _;
     let mut text = String::new();
-    let read = std::fs::File::open(path)
-        .and_then(|file| file.take(SECRET_FILE_BYTES_MAX + 1).read_to_string(&mut text));
-    let shown = path.display();
-    match read {
-        Err(error) => Err(format!("{name} `{shown}` cannot be read: {error} (hint: check the path)")),
+    let result =
+        File::open(path).and_then(|file| file.take(SECRET_FILE_BYTES_MAX + 1).read_to_string(&mut text));
+    let path = path.display();
+    match result {
+        Err(error) => Err(format!("cannot read {name} `{path}`: {error} (hint: check the path)")),
         Ok(bytes) if bytes as u64 > SECRET_FILE_BYTES_MAX => Err(format!(
-            "{name} `{shown}` has more than {SECRET_FILE_BYTES_MAX} bytes (hint: put the secret alone into it)"
+            "{name} `{path}` has more than {SECRET_FILE_BYTES_MAX} bytes (hint: the file must contain only the secret)"
         )),
         Ok(_) => {
-            text.trim_end_matches(['\r', '\n']).parse().map_err(|error| format!("{name} `{shown}`: {error}"))
+            text.trim_end_matches(['\r', '\n']).parse().map_err(|error| format!("{name} `{path}`: {error}"))
         }
     }
 }

@@ -1,20 +1,20 @@
-//! What must not be shown.
+//! Secrets, which are never printed.
 
 use std::fmt;
 use std::hint::black_box;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// A password or a token. No way of printing it shows it.
+/// A password or a token. `Debug` hides it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Arc<str>);
 
-/// It is empty.
+/// The secret is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EmptySecret;
 
 impl Secret {
-    /// Whether this is it. Takes as long for a guess that is nearly right as for any other of its length.
+    /// Whether the guess is right. The time depends only on the length of the guess, not on how much of it is right.
     pub fn matches(&self, guess: &[u8]) -> bool {
         let own = self.0.as_bytes();
         let differing = own.iter().zip(guess).fold(0, |differing, (a, b)| black_box(differing | (a ^ b)));
@@ -25,7 +25,7 @@ impl Secret {
 impl FromStr for Secret {
     type Err = EmptySecret;
 
-    // Nothing else is checked here: whoever parses flags shows a value that is refused.
+    // Only emptiness is checked, because clap prints a value that it rejects.
     fn from_str(text: &str) -> Result<Self, EmptySecret> {
         if text.is_empty() { Err(EmptySecret) } else { Ok(Self(text.into())) }
     }
@@ -39,7 +39,7 @@ impl fmt::Debug for Secret {
 
 impl fmt::Display for EmptySecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("it is empty (hint: leave it out, or make one with `openssl rand -hex 32`)")
+        f.write_str("it is empty (hint: remove the setting, or create a secret with `openssl rand -hex 32`)")
     }
 }
 

@@ -1,4 +1,4 @@
-//! Where counters are: in memory, or in a store that a fleet shares.
+//! The location of counters: in memory, or in the shared store of a fleet.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,16 +8,16 @@ use tidegate::redis::{ClientCertificate, RedisSettings, StoreUrl};
 
 use super::ServeArgs;
 
-/// What stands for counters in memory.
+/// The value for counters in memory.
 const MEMORY: &str = "memory";
 
-/// Where counters are. An address may have a password in it, so it is parsed later: whoever parses flags shows a value that
-/// is refused. No way of printing this shows it.
+/// Where counters are. A URL may contain a password, and clap prints a value that it rejects, so the URL is parsed
+/// later. `Debug` hides it.
 #[derive(Clone, PartialEq, Eq)]
 pub enum StoreLocation {
     /// In this process.
     Memory,
-    /// At this address, as it was written.
+    /// At this URL, as written.
     Url(Arc<str>),
 }
 
@@ -41,7 +41,7 @@ impl fmt::Debug for StoreLocation {
     }
 }
 
-/// How the store is talked to; none if counters are in memory.
+/// The settings of the Redis store, or `None` if counters are in memory.
 pub(super) fn redis_settings(args: &ServeArgs) -> Result<Option<RedisSettings>, String> {
     let StoreLocation::Url(text) = &args.store else { return Ok(None) };
     let url: StoreUrl = text.parse().map_err(|error| format!("store: {error}"))?;
@@ -63,8 +63,8 @@ mod tests {
 
     #[test]
     fn debug_hides_the_url() {
-        let place: StoreLocation = "redis://:hunter2@127.0.0.1".parse().unwrap();
-        assert_eq!(format!("{place:?}"), "Url(..)");
+        let location: StoreLocation = "redis://:hunter2@127.0.0.1".parse().unwrap();
+        assert_eq!(format!("{location:?}"), "Url(..)");
         assert_eq!("memory".parse(), Ok(StoreLocation::Memory));
     }
 }

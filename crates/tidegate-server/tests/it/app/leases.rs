@@ -1,9 +1,9 @@
-//! What listeners can ask for besides decisions.
+//! Operations other than decisions.
 
 use tidegate::{Nanos, Release, Renewal};
 use tidegate_server::serve::Protocol;
 
-use crate::app::{app, ready_now, check, samples, with_request};
+use crate::app::{app, check, ready_now, samples, with_request};
 
 const RULES: &str = "
 domain: api
@@ -17,12 +17,12 @@ fn leases_are_acquired_renewed_released_and_counted() {
     with_request("api", "tenant=7", |request| {
         let half_an_hour = Some(Nanos::new(1_800_000_000_000));
         let acquire = || ready_now(app.acquire(Protocol::Http, request, half_an_hour)).unwrap().lease;
-        let held = acquire().expect("nobody has it");
+        let lease = acquire().expect("it is free");
         assert_eq!(acquire(), None);
-        assert!(matches!(ready_now(app.renew(request, &held.token, None)), Ok(Renewal::Renewed(_))));
-        assert_eq!(ready_now(app.release(request, &held.token)), Ok(Release::Released));
-        assert_eq!(ready_now(app.release(request, &held.token)), Ok(Release::AlreadyReleased));
-        assert_eq!(ready_now(app.renew(request, &held.token, None)), Ok(Renewal::AlreadyReleased));
+        assert!(matches!(ready_now(app.renew(request, &lease.token, None)), Ok(Renewal::Renewed(_))));
+        assert_eq!(ready_now(app.release(request, &lease.token)), Ok(Release::Released));
+        assert_eq!(ready_now(app.release(request, &lease.token)), Ok(Release::AlreadyReleased));
+        assert_eq!(ready_now(app.renew(request, &lease.token, None)), Ok(Renewal::AlreadyReleased));
         assert!(acquire().is_some());
     });
     let samples = samples(&app);
@@ -62,5 +62,5 @@ fn peeks_refunds_resets_and_explanations() {
     }
     let allowed =
         "tidegate_decisions_total{protocol=\"http\",domain=\"api\",rule=\"a\",decision=\"allowed\"}";
-    assert_eq!(samples[allowed], 3.0, "a peek is no decision");
+    assert_eq!(samples[allowed], 3.0, "a peek is not a decision");
 }

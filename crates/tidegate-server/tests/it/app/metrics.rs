@@ -1,18 +1,18 @@
-//! The page of metrics.
+//! The metrics page.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::thread;
 
 use tidegate::Clock as _;
-use tidegate::rules::{self, Descriptor, Entry, Request};
+use tidegate::rules::{self, Descriptor, Entry, Request, RequestLimit, TimeUnit};
 use tidegate::snapshot::{RestoreStatus, SnapshotReport};
 use tidegate_core::OutcomeKind;
 use tidegate_server::serve::metrics::{RULES_COUNTED_MAX, TIMING_SAMPLE_EVERY};
 use tidegate_server::serve::status::SnapshotStatus;
 use tidegate_server::serve::{App, Protocol};
 
-use crate::app::{app, ready_now, check, samples, with_request};
+use crate::app::{app, check, ready_now, samples, with_request};
 
 const RULES: &str = "
 domain: api
@@ -55,6 +55,23 @@ fn decisions_are_counted_by_the_rule_that_made_them() {
     assert_eq!(samples[of_candidate], 2.0);
 }
 
+/// A limit that a request brings along has its own label, also beside a rule that has the name of its rule in answers.
+#[test]
+fn limits_of_requests_have_their_own_label() {
+    let app =
+        app("{ domain: api, rules: [ { name: override, key: [user], missing: skip, limit: 5 per day } ] }");
+    let entries = [Entry { key: "user", value: "1" }];
+    let limit = Some(RequestLimit { units: 5, per: TimeUnit::Hour });
+    for descriptor in [Descriptor::new(&entries, 1), Descriptor { limit, ..Descriptor::new(&entries, 1) }] {
+        let request = Request { domain: "api", descriptors: &[descriptor] };
+        assert!(ready_now(app.check(Protocol::Http, &request)).is_ok());
+    }
+    let samples = samples(&app);
+    for rule in ["override", "request_limit"] {
+        assert_eq!(samples.get(&decisions("api", rule, "allowed")), Some(&1.0), "{rule}");
+    }
+}
+
 #[test]
 fn protocols_are_told_apart() {
     let app = app(RULES);
@@ -66,8 +83,8 @@ fn protocols_are_told_apart() {
     app.metrics.count_throttled(OutcomeKind::Denied, 1);
     let samples = samples(&app);
     let of = |protocol: &str| {
-        let wanted = format!("tidegate_decisions_total{{protocol=\"{protocol}\",domain=\"api\"");
-        samples.iter().filter(|(name, _)| name.starts_with(&wanted)).map(|(_, count)| count).sum::<f64>()
+        let prefix = format!("tidegate_decisions_total{{protocol=\"{protocol}\",domain=\"api\"");
+        samples.iter().filter(|(name, _)| name.starts_with(&prefix)).map(|(_, count)| count).sum::<f64>()
     };
     assert_eq!(["http", "grpc", "resp", "admin"].map(of), [1.0, 2.0, 3.0, 4.0]);
     let throttled =
@@ -75,19 +92,19 @@ fn protocols_are_told_apart() {
     assert_eq!(samples[throttled], 1.0);
 }
 
-/// Neither keys nor domains that clients make up add anything to the page.
+/// Keys and unknown domains that clients send add nothing to the page.
 #[test]
 fn client_input_adds_no_metrics() {
     let app = app(RULES);
-    let ask = |number: u32| {
+    let check_user = |number: u32| {
         check(&app, Protocol::Http, "api", &format!("user={number}"));
         check(&app, Protocol::Http, &format!("nobodys-{number}"), &format!("user={number}"));
         check(&app, Protocol::Http, "api", &format!("odd-{number}=1"));
     };
-    ask(0);
+    check_user(0);
     let names = |samples: BTreeMap<String, f64>| samples.into_keys().collect::<BTreeSet<_>>();
     let before = names(samples(&app));
-    (1..1_000).for_each(ask);
+    (1..1_000).for_each(check_user);
     assert_eq!(names(samples(&app)), before);
     assert_eq!(samples(&app)[&decisions("", "", "allowed")], 1_000.0);
     assert!(!app.metrics_page().contains("nobodys"));
@@ -107,7 +124,7 @@ fn rules_over_the_limit_share_one_counter() {
     let all: Vec<(&String, &f64)> =
         samples.iter().filter(|(name, _)| name.starts_with("tidegate_decisions_total")).collect();
     assert_eq!(all.iter().map(|(_, count)| **count).sum::<f64>(), many as f64);
-    // The pair of nobody is there from the start, for three protocols.
+    // The series without a rule exist from the start, for three protocols.
     assert_eq!(all.len(), RULES_COUNTED_MAX + 3);
     assert_eq!(samples[&decisions("", "other", "allowed")], 101.0);
 }
@@ -116,8 +133,8 @@ fn rules_over_the_limit_share_one_counter() {
 fn a_reload_resets_no_counter() {
     let app = app(RULES);
     check(&app, Protocol::Http, "api", "user=1");
-    let others = "{ domain: api, rules: [ { name: other-rule, limit: 1 per hour } ] }";
-    app.engine.replace(rules::parse("r.yaml", others).unwrap().domains).unwrap();
+    let other_rules = "{ domain: api, rules: [ { name: other-rule, limit: 1 per hour } ] }";
+    app.engine.replace(rules::parse("r.yaml", other_rules).unwrap().domains).unwrap();
     check(&app, Protocol::Http, "api", "user=1");
     app.engine.replace(rules::parse("r.yaml", RULES).unwrap().domains).unwrap();
     check(&app, Protocol::Http, "api", "user=1");
@@ -129,7 +146,7 @@ fn a_reload_resets_no_counter() {
 #[test]
 fn decision_times_are_sampled() {
     let app = app(RULES);
-    // On a thread of its own, for each thread counts by itself.
+    // On a new thread, because each thread counts separately.
     thread::scope(|scope| {
         scope.spawn(|| {
             for number in 0..10 * TIMING_SAMPLE_EVERY {
@@ -184,7 +201,7 @@ fn store_rules_and_process_metrics() {
     assert_eq!(samples["tidegate_store_bytes_max"], (256 << 20) as f64);
     assert_eq!(samples["tidegate_rules_last_reload_success"], 1.0);
     assert_eq!(samples["tidegate_evictions_total"], 0.0);
-    assert_eq!(samples["tidegate_held_requests"], 0.0);
+    assert_eq!(samples["tidegate_waiting_requests"], 0.0);
     assert!(samples["tidegate_rules_last_reload_success_timestamp_seconds"] > 1.7e9);
     assert!(samples.keys().any(|name| name.starts_with("tidegate_build_info{version=\"")));
 }
@@ -199,7 +216,7 @@ fn rejected_rules_and_snapshot_metrics() {
     app.status.set_snapshots(SnapshotStatus {
         path: "x".into(),
         every: std::time::Duration::from_secs(10),
-        found: RestoreStatus::NoSnapshot,
+        restored: RestoreStatus::NoSnapshot,
         last: Some(last),
         write_count: 2,
         failure_count: 1,
@@ -225,7 +242,7 @@ fn requests_with_too_many_limits_are_rejected() {
     );
 }
 
-/// How long counting takes. Not asserted, for machines differ: run it with `--nocapture` to see.
+/// Prints how long counting takes. Not asserted, because machines differ. Run it with `--nocapture`.
 #[test]
 fn counting_cost() {
     let app = Arc::new(app(RULES));
@@ -241,19 +258,19 @@ fn counting_cost() {
     let counting = took_ns(&|| app.metrics.count_decision(Protocol::Resp, request.domain, &answer, || true));
     let peeking = took_ns(&|| drop(app.engine.peek(&request)));
     println!("counting {counting:.1} ns, a peek {peeking:.1} ns");
-    let counted = samples(&app);
+    let samples_after = samples(&app);
     let name =
         "tidegate_decisions_total{protocol=\"resp\",domain=\"api\",rule=\"per-user\",decision=\"allowed\"}";
-    assert_eq!(counted[name], TIMES as f64);
+    assert_eq!(samples_after[name], TIMES as f64);
 }
 
-/// A page that Prometheus can read: every family has its help and type before its samples, and no sample twice.
+/// Prometheus can read the page: every family has help and type before its samples, and no sample appears twice.
 #[test]
 fn the_page_is_well_formed() {
     let app: App = app(RULES);
     check(&app, Protocol::Http, "api", "user=1");
     let page = app.metrics_page();
-    let (mut family, mut seen) = (String::new(), BTreeSet::new());
+    let (mut family, mut series) = (String::new(), BTreeSet::new());
     for line in page.lines() {
         if let Some(help) = line.strip_prefix("# HELP ") {
             family = help.split(' ').next().unwrap().to_owned();
@@ -262,7 +279,7 @@ fn the_page_is_well_formed() {
             assert_eq!(typed.split(' ').next(), Some(family.as_str()));
         } else {
             assert!(line.starts_with(&family), "{line} in {family}");
-            assert!(seen.insert(line.rsplit_once(' ').unwrap().0), "{line} is there twice");
+            assert!(series.insert(line.rsplit_once(' ').unwrap().0), "{line} appears twice");
         }
     }
     assert!(page.ends_with('\n'));

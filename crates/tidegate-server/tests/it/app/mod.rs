@@ -1,9 +1,9 @@
-//! What is counted and logged around decisions, and what listeners can ask for.
+//! Metrics and logs around decisions, and the operations of listeners.
 
-mod given_back;
+mod denial_log;
 mod leases;
-mod logged;
 mod metrics;
+mod refunds;
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use tidegate::Engine;
-use tidegate::rules::{self, Descriptor, Entry, AnswerKind, Request};
+use tidegate::rules::{self, AnswerKind, Descriptor, Entry, Request};
 use tidegate_server::serve::{App, Protocol};
 
 fn app(rules: &str) -> App {
@@ -19,28 +19,28 @@ fn app(rules: &str) -> App {
     App::in_memory(loaded.domains).unwrap()
 }
 
-/// What a future comes to that need not wait.
+/// The output of a future that must be ready on the first poll.
 fn ready_now<F: Future>(future: F) -> F::Output {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,
-        Poll::Pending => panic!("it waits"),
+        Poll::Pending => panic!("the future is not ready"),
     }
 }
 
-fn with_request<R>(domain: &str, attributes: &str, ask: impl FnOnce(&Request<'_>) -> R) -> R {
+fn with_request<R>(domain: &str, attributes: &str, use_request: impl FnOnce(&Request<'_>) -> R) -> R {
     let entry = |pair| {
         let (key, value) = str::split_once(pair, '=').expect("key=value");
         Entry { key, value }
     };
     let entries: Vec<Entry<'_>> = attributes.split_whitespace().map(entry).collect();
-    ask(&Request { domain, descriptors: &[Descriptor::new(&entries, 1)] })
+    use_request(&Request { domain, descriptors: &[Descriptor::new(&entries, 1)] })
 }
 
 fn check(app: &App, by: Protocol, domain: &str, attributes: &str) -> AnswerKind {
     with_request(domain, attributes, |request| ready_now(app.check(by, request)).unwrap().answer.kind)
 }
 
-/// The samples of the page, by name and labels.
+/// The samples of the metrics page, by name and labels.
 fn samples(app: &App) -> BTreeMap<String, f64> {
     let page = app.metrics_page();
     let sample = |line: &str| {

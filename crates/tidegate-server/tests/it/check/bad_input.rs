@@ -1,4 +1,4 @@
-//! Whatever is handed in, it is said what is wrong with it.
+//! Every bad input gets an error that explains it.
 
 use std::process::{Command, Stdio};
 
@@ -9,17 +9,17 @@ fn files_that_are_not_there() {
     let directory = Directory::new();
     let empty = directory.path();
     let fine = directory.write("fine/a.yaml", "domain: api\nrules: [ { name: a, limit: 5 per second } ]\n");
-    for (paths, said) in [
+    for (paths, message) in [
         (vec!["/no/such/file.yaml"], "there is no such file or directory"),
         (vec![fine.as_str(), "/no/such/file.yaml"], "there is no such file or directory"),
         (vec![empty], "the directory has no rules files"),
         (vec!["/dev/null"], "it is neither a file nor a directory"),
     ] {
         let run = tidegate(&[&["check"], paths.as_slice()].concat(), "");
-        assert_eq!((run.code, run.out.as_str()), (Some(2), ""), "{said}");
-        assert!(run.err.contains(said) && run.err.contains("help: "), "{said}: {}", run.err);
+        assert_eq!((run.code, run.out.as_str()), (Some(2), ""), "{message}");
+        assert!(run.err.contains(message) && run.err.contains("help: "), "{message}: {}", run.err);
         let run = tidegate(&[&["check", "--format", "json"], paths.as_slice()].concat(), "");
-        assert_eq!((run.code, &json(&run)["ok"]), (Some(2), &false.into()), "{said}");
+        assert_eq!((run.code, &json(&run)["ok"]), (Some(2), &false.into()), "{message}");
     }
 }
 
@@ -28,22 +28,22 @@ fn files_that_are_not_rules() {
     let directory = Directory::new();
     let garbage: Vec<u8> = (0..100_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     let cases = [
-        (garbage, "the file is not UTF-8: byte "),
+        (garbage, "the file is not UTF-8: invalid byte "),
         (vec![0; 1000], "error["),
         (vec![], "the file is empty"),
         (b"domain".to_vec(), "expected "),
-        (b"{ a: [ }".to_vec(), "this is not YAML"),
+        (b"{ a: [ }".to_vec(), "invalid YAML"),
         (b"[".repeat(100_000), "error["),
         (b"a: &a [*a, *a]".to_vec(), "error["),
         (vec![b'#'; 20 << 20], "the file has more than 16777216 bytes"),
         (b"PK\x03\x04".to_vec(), "error["),
     ];
-    for (content, said) in cases {
+    for (content, message) in cases {
         let path = directory.write("file.yaml", &content);
         let run = tidegate(&["check", &path], "");
-        assert_eq!((run.code, run.out.as_str()), (Some(1), ""), "{said}: {}", run.err);
-        assert!(run.err.contains(said) && run.err.contains("file.yaml"), "{said}: {}", run.err);
-        assert!(run.err.len() < 100_000, "a message that can be read");
+        assert_eq!((run.code, run.out.as_str()), (Some(1), ""), "{message}: {}", run.err);
+        assert!(run.err.contains(message) && run.err.contains("file.yaml"), "{message}: {}", run.err);
+        assert!(run.err.len() < 100_000, "the message is too long to read");
     }
 }
 
@@ -53,7 +53,7 @@ fn standard_input_that_is_closed() {
     let path = directory.write("a.yaml", "domain: api\nrules: [ { name: a, limit: 5 per second } ]\n");
     let run = tidegate(&["check", &path, "--request", "-"], "");
     assert_eq!((run.code, run.out.as_str()), (Some(2), ""), "{run:?}");
-    assert!(run.err.starts_with("error: the request cannot be read: "), "{}", run.err);
+    assert!(run.err.starts_with("error: cannot read the request: "), "{}", run.err);
     let null = Command::new(env!("CARGO_BIN_EXE_tidegate"))
         .args(["check", &path, "--request", "-"])
         .stdin(Stdio::null())
@@ -84,7 +84,7 @@ fn a_closed_stdout_is_not_a_failure() {
 
 #[test]
 fn usage() {
-    for (args, said) in [
+    for (args, message) in [
         (vec!["check"], "error: the following required arguments were not provided:"),
         (vec!["check", "--format", "xml", "a"], "error: invalid value 'xml' for '--format <FORMAT>'"),
         (
@@ -96,6 +96,6 @@ fn usage() {
     ] {
         let run = tidegate(&args, "");
         assert_eq!((run.code, run.out.as_str()), (Some(2), ""), "{args:?}");
-        assert!(run.err.starts_with(said), "{args:?}: {}", run.err);
+        assert!(run.err.starts_with(message), "{args:?}: {}", run.err);
     }
 }

@@ -1,4 +1,4 @@
-//! Files for envoyproxy/ratelimit.
+//! `tidegate convert` on files for envoyproxy/ratelimit.
 
 use crate::check::{Directory, assert_success, tidegate};
 
@@ -55,15 +55,15 @@ fn unsupported_files() {
 fn unreadable_files() {
     let directory = Directory::new();
     let run = tidegate(&["convert", "/no/such/file"], "");
-    let said = "error: cannot read `/no/such/file`: No such file or directory (os error 2) (hint: give a file, or - for standard input)\n";
-    assert_eq!((run.code, run.out.as_str(), run.err.as_str()), (Some(2), "", said));
-    for (run, said) in [
+    let message = "error: cannot read `/no/such/file`: No such file or directory (os error 2) (hint: give a file, or - for standard input)\n";
+    assert_eq!((run.code, run.out.as_str(), run.err.as_str()), (Some(2), "", message));
+    for (run, message) in [
         (tidegate(&["convert", directory.path()], ""), "(hint: give a file for envoyproxy/ratelimit)"),
         (tidegate(&["convert", "-"], b"domain: \xff"), "(hint: save it as UTF-8)"),
         (tidegate(&["convert", "-"], vec![b'#'; 20 << 20]), "it has more than 16777216 bytes (hint: "),
     ] {
-        assert_eq!((run.code, run.out.as_str()), (Some(2), ""), "{said}");
-        assert!(run.err.contains(said), "{said}: {}", run.err);
+        assert_eq!((run.code, run.out.as_str()), (Some(2), ""), "{message}");
+        assert!(run.err.contains(message), "{message}: {}", run.err);
     }
     let run = tidegate(&["convert", "-"], "");
     assert_eq!(run.code, Some(1), "{run:?}");

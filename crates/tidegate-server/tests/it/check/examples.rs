@@ -1,4 +1,4 @@
-//! The examples are fine, and do what their tests say.
+//! The example rules have no warnings and pass their tests.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/rules")
 }
 
-/// The files right in a directory.
+/// The files directly in a directory.
 fn files(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
     let mut files: Vec<PathBuf> = entries.filter(|path| path.is_file()).collect();
@@ -40,7 +40,7 @@ fn every_test_of_an_example_passes() {
     }
 }
 
-/// A login from one address is limited however often it is tried, and that is no matter to the same user elsewhere.
+/// The tests of the login example depend on its limit of 5 per minute.
 #[test]
 fn login_tests_fail_without_the_hard_limit() {
     let rules = fs::read_to_string(examples().join("login.yaml")).unwrap();
@@ -51,5 +51,5 @@ fn login_tests_fail_without_the_hard_limit() {
     let tests = examples().join("tests/login.yaml");
     let run = tidegate(&["check", &weak, "--tests", tests.to_str().unwrap()], "");
     assert_eq!(run.code, Some(1));
-    assert!(run.err.contains("expected decision denied, came allowed"), "{}", run.err);
+    assert!(run.err.contains("expected decision denied, got allowed"), "{}", run.err);
 }

@@ -1,4 +1,4 @@
-//! Tests that operators write.
+//! `--tests`: tests of rules that operators write.
 
 use crate::check::{Directory, assert_success, json, tidegate};
 
@@ -37,12 +37,12 @@ fn failing_tests() {
     let (rules, tests) = (directory.write("api.yaml", RULES), directory.write("tests/b.yaml", FAILING_TESTS));
     let run = tidegate(&["check", &rules, "--tests", &tests], "");
     assert_eq!((run.code, run.out.as_str()), (Some(1), "1 passed, 1 failed\n"), "{run:?}");
-    for said in [
-        "error[expectation]: wrong: request 3 of 3: expected decision allowed, came denied",
+    for text in [
+        "error[expectation]: wrong: request 3 of 3: expected decision allowed, got denied",
         &format!("--> {tests}:4:"),
         "the answer was: denied by rule login, limit 1, 0 remaining, retry after 30m",
     ] {
-        assert!(run.err.contains(said), "{said}: {}", run.err);
+        assert!(run.err.contains(text), "{text}: {}", run.err);
     }
     let run = tidegate(&["check", &rules, "--tests", &tests, "--format", "json"], "");
     assert_eq!((run.code, run.err.as_str()), (Some(1), ""), "{run:?}");
@@ -56,7 +56,8 @@ fn failing_tests() {
 fn tests_in_directories_and_files() {
     let directory = Directory::new();
     let rules = directory.write("api.yaml", RULES);
-    let (met, unmet) = (directory.write("tests/a.yaml", PASSING_TESTS), directory.write("tests/b.yaml", FAILING_TESTS));
+    let (met, unmet) =
+        (directory.write("tests/a.yaml", PASSING_TESTS), directory.write("tests/b.yaml", FAILING_TESTS));
     let all = format!("{}/tests", directory.path());
     for tests in [vec!["--tests", all.as_str()], vec!["--tests", &met, "--tests", &unmet]] {
         let run = tidegate(&[&["check", &rules], tests.as_slice()].concat(), "");
@@ -82,7 +83,8 @@ fn invalid_tests() {
 #[test]
 fn tests_of_invalid_rules() {
     let directory = Directory::new();
-    let (rules, tests) = (directory.write("api.yaml", "domain: api\n"), directory.write("tests/a.yaml", PASSING_TESTS));
+    let (rules, tests) =
+        (directory.write("api.yaml", "domain: api\n"), directory.write("tests/a.yaml", PASSING_TESTS));
     let run = tidegate(&["check", &rules, "--tests", &tests], "");
     assert_eq!((run.code, run.out.as_str()), (Some(1), ""), "{run:?}");
     assert!(run.err.contains("field `rules` is missing"), "{}", run.err);

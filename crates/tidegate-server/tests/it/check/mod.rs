@@ -4,21 +4,19 @@ mod bad_input;
 mod convert;
 mod examples;
 mod expectations;
-mod explained;
+mod explain;
 mod help;
 mod rules;
-mod schema;
 
-use crate::binary::{Run, tidegate};
-use crate::directory::Directory;
+use crate::support::{Directory, Run, tidegate};
 
-/// Fine, with nothing on standard error.
+/// Exit code 0, with nothing on standard error.
 #[track_caller]
 fn assert_success(run: &Run) {
     assert_eq!((run.code, run.err.as_str()), (Some(0), ""), "{run:?}");
 }
 
-/// The one document that it wrote.
+/// The JSON document on standard output.
 #[track_caller]
 fn json(run: &Run) -> serde_json::Value {
     assert_eq!(run.out.lines().count(), 1, "one document: {run:?}");

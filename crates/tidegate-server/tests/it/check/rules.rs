@@ -1,12 +1,12 @@
-//! Rules that are fine, odd or wrong.
+//! Rules without problems, with warnings and with errors.
 
 use crate::check::{Directory, assert_success, json, tidegate};
 
 const API: &str = "domain: api\nrules:\n  - { name: a, key: [user], limit: 5 per second }\n  - { name: b, match: { x: y }, limit: 9 per second }\n";
 const WEB: &str = "domain: web\nrules: [ { name: a, key: [user], limit: 5 per second } ]\n";
-/// An unknown field, and a limit that is none.
+/// An unknown field and an invalid limit.
 const WRONG: &str = "domain: api\nrules:\n  - { nme: a, name: b, limit: 5 per sekond }\n";
-/// Two rules that match the same, of which only the first ever applies.
+/// Two rules match the same requests, so the second never applies.
 const ODD: &str = "domain: api\napply: first\nrules:\n  - { name: a, limit: 5 per second }\n  - { name: b, limit: 9 per second }\n";
 
 #[test]
@@ -35,16 +35,16 @@ fn invalid_rules() {
     let path = directory.write("api.yaml", WRONG);
     let run = tidegate(&["check", &path], "");
     assert_eq!((run.code, run.out.as_str()), (Some(1), ""), "{run:?}");
-    for said in [
+    for text in [
         "error[unknown-field]: a rule has no field `nme`",
         &format!("--> {path}:3:7"),
         "^^^",
         "did you mean `second`?",
         "2 errors, 0 warnings",
     ] {
-        assert!(run.err.contains(said), "{said}: {}", run.err);
+        assert!(run.err.contains(text), "{text}: {}", run.err);
     }
-    assert!(!run.err.contains('\u{1b}'), "colours are for terminals: {}", run.err);
+    assert!(!run.err.contains('\u{1b}'), "no colours outside a terminal: {}", run.err);
 
     let run = tidegate(&["check", &path, "--format", "json"], "");
     assert_eq!((run.code, run.err.as_str()), (Some(1), ""), "{run:?}");
@@ -53,8 +53,11 @@ fn invalid_rules() {
         (&document["ok"], &document["errors"], &document["domains"]),
         (&false.into(), &2.into(), &0.into())
     );
-    let found = &document["diagnostics"][0];
-    assert_eq!((&found["line"], &found["column"], &found["file"]), (&3.into(), &7.into(), &path.into()));
+    let diagnostic = &document["diagnostics"][0];
+    assert_eq!(
+        (&diagnostic["line"], &diagnostic["column"], &diagnostic["file"]),
+        (&3.into(), &7.into(), &path.into())
+    );
 }
 
 #[test]

@@ -1,9 +1,9 @@
-//! A status for each descriptor, in order, with every field.
+//! One status per descriptor, in order, with every field.
 
 use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::rate_limit::Unit;
 use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::{DescriptorStatus, RateLimit};
 
-use crate::grpc::server::{OK, OVER_LIMIT, Server, ask, descriptor, request};
+use crate::grpc::server::{OK, OVER_LIMIT, Server, descriptor, request, send};
 
 const RULES: &str = "
 domain: api
@@ -24,7 +24,7 @@ fn limit(name: &str, requests_per_unit: u32, unit: Unit) -> Option<RateLimit> {
 
 fn seconds(status: &DescriptorStatus) -> i64 {
     let duration = status.duration_until_reset.as_ref().unwrap();
-    assert_eq!(duration.nanos, 0, "whole seconds, as Envoy cuts off the rest");
+    assert_eq!(duration.nanos, 0, "whole seconds, because Envoy truncates the rest");
     duration.seconds
 }
 
@@ -34,7 +34,7 @@ async fn one_status_for_each_descriptor_in_order() {
     let mut client = server.client().await;
     let both = || request([descriptor(&[("nobody", "knows")]), descriptor(&[("user", "42"), ("path", "/")])]);
     for remaining in [2, 1, 0] {
-        let answer = ask(&mut client, both()).await;
+        let answer = send(&mut client, both()).await;
         assert_eq!(answer.overall_code, OK);
         let [unknown, user] = &answer.statuses[..] else { panic!("{answer:?}") };
         assert_eq!(*unknown, DescriptorStatus { code: OK, ..DescriptorStatus::default() });
@@ -44,13 +44,13 @@ async fn one_status_for_each_descriptor_in_order() {
         assert!((1..=7 * 86_400).contains(&seconds(user)), "{user:?}");
         assert!(answer.response_headers_to_add.is_empty() && answer.dynamic_metadata.is_none(), "{answer:?}");
     }
-    let denied = ask(&mut client, both()).await;
+    let denied = send(&mut client, both()).await;
     assert_eq!(denied.overall_code, OVER_LIMIT);
     assert_eq!([denied.statuses[0].code, denied.statuses[1].code], [OK, OVER_LIMIT]);
     assert_eq!(denied.statuses[1].limit_remaining, 0);
     assert!(seconds(&denied.statuses[1]) > 6 * 86_400);
-    // Another user is another counter.
-    let other = ask(&mut client, request([descriptor(&[("user", "43")])])).await;
+    // Another user has another counter.
+    let other = send(&mut client, request([descriptor(&[("user", "43")])])).await;
     assert_eq!(other.statuses[0].limit_remaining, 2);
 }
 
@@ -59,13 +59,13 @@ async fn limits_without_an_rls_unit() {
     let server = Server::with_rules(RULES).await;
     let mut client = server.client().await;
     let all = ["odd", "vast", "seat"].map(|key| descriptor(&[(key, "x")]));
-    let answer = ask(&mut client, request(all)).await;
+    let answer = send(&mut client, request(all)).await;
     let [odd, vast, seat] = &answer.statuses[..] else { panic!("{answer:?}") };
     assert_eq!((&odd.current_limit, odd.limit_remaining), (&limit("odd", 5, Unit::Unknown), 4));
     assert_eq!((&vast.current_limit, vast.limit_remaining), (&limit("vast", u32::MAX, Unit::Year), u32::MAX));
     assert_eq!((&seat.current_limit, seat.limit_remaining), (&limit("seats", 2, Unit::Unknown), 1));
 
-    let closed = ask(&mut client, request([descriptor(&[("closed", "x")])])).await;
+    let closed = send(&mut client, request([descriptor(&[("closed", "x")])])).await;
     assert_eq!((closed.overall_code, closed.statuses[0].code), (OVER_LIMIT, OVER_LIMIT));
     assert_eq!(closed.statuses[0].duration_until_reset, None, "never");
 }
@@ -76,10 +76,10 @@ async fn a_denied_request_charges_nothing() {
     let mut client = server.client().await;
     let both = request([descriptor(&[("user", "1")]), descriptor(&[("closed", "x")])]);
     for _ in 0..5 {
-        let answer = ask(&mut client, both.clone()).await;
+        let answer = send(&mut client, both.clone()).await;
         assert_eq!([answer.overall_code, answer.statuses[0].code, answer.statuses[1].code], [2, 1, 2]);
     }
-    let user = ask(&mut client, request([descriptor(&[("user", "1")])])).await;
+    let user = send(&mut client, request([descriptor(&[("user", "1")])])).await;
     assert_eq!(user.statuses[0].limit_remaining, 2);
 }
 
@@ -90,8 +90,8 @@ async fn unknown_domains_descriptors_and_keys_are_not_limited() {
     let mut elsewhere = request([descriptor(&[("user", "1")])]);
     elsewhere.domain = "elsewhere".to_owned();
     let empty = request([descriptor(&[]), descriptor(&[("", "")])]);
-    for asked in [elsewhere, empty] {
-        let answer = ask(&mut client, asked).await;
+    for request_sent in [elsewhere, empty] {
+        let answer = send(&mut client, request_sent).await;
         assert_eq!(answer.overall_code, OK);
         assert!(answer.statuses.iter().all(|status| status.code == OK && status.current_limit.is_none()));
     }

@@ -1,4 +1,4 @@
-//! Calls that fail: a clear answer, and the connection goes on.
+//! Calls that fail: the status is clear, and the connection stays open.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use tidegate_server::serve::Bounds;
 use tidegate_server::serve::rls::Details;
 use tonic::Code;
 
-use crate::grpc::raw::{Call, RawClient, SHOULD_RATE_LIMIT, framed, framed_request};
-use crate::grpc::server::{OK, OVER_LIMIT, Server, ask, descriptor, call_error, request};
+use super::raw_client::{Call, RawClient, SHOULD_RATE_LIMIT, framed, framed_request};
+use crate::grpc::server::{OK, OVER_LIMIT, Server, call_error, descriptor, request, send};
 
 const RULES: &str = "
 domain: api
@@ -63,7 +63,7 @@ async fn invalid_calls() {
         assert_eq!(answer.http, 200);
         assert_eq!(answer.status().0, "12");
         assert!(answer.status().1.contains(path), "{answer:?}");
-        assert!(answer.body.is_empty() && answer.trailers.is_empty(), "headers are the whole answer");
+        assert!(answer.body.is_empty() && answer.trailers.is_empty(), "a response of headers only");
     }
     let headers = vec![("content-type", "application/grpc"), ("grpc-encoding", "gzip")];
     let answer = raw.call(Call { headers, body: vec![good()], ..Call::default() }).await.unwrap();
@@ -89,11 +89,11 @@ async fn invalid_bodies() {
     let huge = Bytes::from_static(&[0, 0xff, 0xff, 0xff, 0xff, 1]);
     let large = [0u8, 0, 0x10, 0, 1].iter().copied().chain(std::iter::repeat_n(1, 1 << 20)).chain([1]);
     let large: Vec<Bytes> = large.collect::<Vec<u8>>().chunks(10_000).map(Bytes::copy_from_slice).collect();
-    for (body, code, said) in [
-        (vec![], "13", "the body is no message"),
-        (vec![Bytes::from_static(b"\0\0\0")], "13", "the body is no message"),
+    for (body, code, message) in [
+        (vec![], "13", "the body is not a gRPC message"),
+        (vec![Bytes::from_static(b"\0\0\0")], "13", "the body is not a gRPC message"),
         (vec![half], "13", "the body ends in the middle of a message"),
-        (vec![twice], "13", "there is more than one message"),
+        (vec![twice], "13", "the body has more than one message"),
         (vec![huge], "8", "a message of 4294967295 bytes is too large"),
         (large, "8", "too large"),
         (vec![Bytes::from_static(b"\x01\0\0\0\x01x")], "13", "the message is compressed"),
@@ -105,12 +105,12 @@ async fn invalid_bodies() {
         let answer = raw.call(Call { body, ..Call::default() }).await.unwrap();
         assert_eq!(answer.http, 200);
         assert_eq!(answer.status().0, code, "{answer:?}");
-        assert!(answer.status().1.contains(said), "{answer:?}");
+        assert!(answer.status().1.contains(message), "{answer:?}");
     }
     assert_still_served(&mut raw).await;
 }
 
-/// What is refused by its first bytes is not waited for.
+/// A message that its first bytes make invalid is rejected immediately.
 #[tokio::test]
 async fn invalid_prefixes_are_rejected_early() {
     let server = Server::with_rules(RULES).await;
@@ -129,7 +129,7 @@ async fn too_many_matched_limits() {
     let server = Server::with_rules(&format!("domain: api\nrules:\n{rules}")).await;
     let status = call_error(&mut server.client().await, request([descriptor(&[("user", "42")])])).await;
     assert_eq!(status.code(), Code::Internal);
-    assert_eq!(status.message(), "a request may touch 64 limits at most; let fewer rules match it");
+    assert_eq!(status.message(), "a request can charge at most 64 limits; let fewer rules match it");
 }
 
 #[tokio::test]
@@ -150,8 +150,8 @@ async fn a_body_in_pieces() {
     assert_eq!(answer.status(), ("0", ""));
 }
 
-/// A connection that has answered something. What a client says first has to come in time, too, which a machine that has
-/// other things to do may not manage at once.
+/// A connection that has answered a call. The client's first bytes have a timeout too, which a busy machine may miss,
+/// so this retries.
 async fn connect_and_call(server: &Server) -> RawClient {
     loop {
         let mut raw = RawClient::connect(server.address).await;
@@ -161,7 +161,7 @@ async fn connect_and_call(server: &Server) -> RawClient {
     }
 }
 
-/// Whatever is called, what comes to nothing is counted once.
+/// Every failed call is counted once, whatever its method.
 #[tokio::test]
 async fn failed_calls_are_counted() {
     let limits = "10 per day, ".repeat(30);
@@ -220,47 +220,47 @@ async fn a_request_waits_until_the_client_deadline() {
     let first = raw.call(Call { body: body(), ..Call::default() }).await.unwrap();
     assert_eq!(first.status().0, "0");
     let headers = vec![("content-type", "application/grpc"), ("grpc-timeout", "50m")];
-    let held = raw.call(Call { headers, body: body(), ..Call::default() }).await.unwrap();
-    assert_eq!(held.status().0, "4");
-    assert!(held.status().1.starts_with("the request is held by a rule for longer than the client waits"));
+    let waiting = raw.call(Call { headers, body: body(), ..Call::default() }).await.unwrap();
+    assert_eq!(waiting.status().0, "4");
+    assert!(waiting.status().1.starts_with("a rule delayed the request past the client's deadline"));
     assert_still_served(&mut raw).await;
 }
 
-/// Requests that are held pass when it is their turn.
+/// Waiting requests are admitted in the end.
 #[tokio::test]
 async fn waiting_requests_are_admitted() {
     let server = Server::with_rules(RULES).await;
     let client = server.client().await;
     let now_ns = || server.app.engine.clock().now().as_nanos();
     let from_ns = now_ns();
-    let held = (0..5).map(|_| {
+    let waiting = (0..5).map(|_| {
         let mut client = client.clone();
-        tokio::spawn(async move { ask(&mut client, request([descriptor(&[("do", "nap")])])).await })
+        tokio::spawn(async move { send(&mut client, request([descriptor(&[("do", "nap")])])).await })
     });
-    for held in held.collect::<Vec<_>>() {
-        assert_eq!(held.await.unwrap().overall_code, OK);
+    for waiting in waiting.collect::<Vec<_>>() {
+        assert_eq!(waiting.await.unwrap().overall_code, OK);
     }
     let took_ns = now_ns() - from_ns;
     assert!(took_ns >= 400_000_000, "four of them waited for 100 ms each: {took_ns} ns");
 }
 
-/// Others pass those that are held, on the same connection.
+/// Other calls pass waiting ones on the same connection.
 #[tokio::test]
 async fn waiting_requests_do_not_block_others() {
     let server = Server::with_rules(RULES).await;
     let mut client = server.client().await;
-    let asked = || request([descriptor(&[("do", "wait")])]);
-    assert_eq!(ask(&mut client, asked()).await.overall_code, OK);
+    let waiting_request = || request([descriptor(&[("do", "wait")])]);
+    assert_eq!(send(&mut client, waiting_request()).await.overall_code, OK);
     let mut other = client.clone();
-    let held = tokio::spawn(async move { ask(&mut other, asked()).await.overall_code });
+    let waiting = tokio::spawn(async move { send(&mut other, waiting_request()).await.overall_code });
     server.wait_until_waiting(1).await;
-    assert_eq!(ask(&mut client, request([descriptor(&[("user", "42")])])).await.overall_code, OK);
+    assert_eq!(send(&mut client, request([descriptor(&[("user", "42")])])).await.overall_code, OK);
     assert_eq!(server.app.engine.waiting_requests(), 1);
     server.release_all();
-    assert_eq!(held.await.unwrap(), OK);
+    assert_eq!(waiting.await.unwrap(), OK);
 }
 
-/// A client that goes away leaves the line: who came after it is not held up.
+/// A client that disconnects leaves the wait queue, so it does not delay later requests.
 #[tokio::test]
 async fn a_disconnected_client_leaves_the_queue() {
     let rules = "
@@ -270,19 +270,19 @@ rules:
 ";
     let server = Server::with_rules(rules).await;
     let mut client = server.client().await;
-    let asked = || request([descriptor(&[("user", "42")])]);
-    assert_eq!(ask(&mut client, asked()).await.overall_code, OK);
+    let waiting_request = || request([descriptor(&[("user", "42")])]);
+    assert_eq!(send(&mut client, waiting_request()).await.overall_code, OK);
     let mut gone = RawClient::connect(server.address).await;
-    let body = vec![framed_request(&asked())];
-    let held = tokio::spawn(async move {
+    let body = vec![framed_request(&waiting_request())];
+    let waiting = tokio::spawn(async move {
         let _ = gone.call(Call { path: SHOULD_RATE_LIMIT, body, ..Call::default() }).await;
     });
     server.wait_until_waiting(1).await;
-    // Behind it, the wait would be twice 40 minutes, and longer than an hour nobody waits.
-    assert_eq!(ask(&mut client, asked()).await.overall_code, OVER_LIMIT);
-    held.abort();
+    // Behind it, the wait would be two times 40 minutes, more than the maximum of an hour.
+    assert_eq!(send(&mut client, waiting_request()).await.overall_code, OVER_LIMIT);
+    waiting.abort();
     server.wait_until_waiting(0).await;
-    let next = tokio::spawn(async move { ask(&mut client, asked()).await.overall_code });
+    let next = tokio::spawn(async move { send(&mut client, waiting_request()).await.overall_code });
     server.wait_until_waiting(1).await;
     server.release_all();
     assert_eq!(next.await.unwrap(), OK);

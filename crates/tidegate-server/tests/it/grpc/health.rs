@@ -1,4 +1,4 @@
-//! Whether the server is well.
+//! The health service.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
-use crate::grpc::raw::{Call, RawClient, framed};
+use super::raw_client::{Call, RawClient, framed};
 use crate::grpc::server::Server;
 
 const RULES: &str = "domain: api\nrules: []";

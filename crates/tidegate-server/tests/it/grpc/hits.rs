@@ -1,11 +1,11 @@
-//! How many hits a descriptor stands for, and hits that are given back.
+//! The hits of descriptors, and refunds.
 
 use envoy_types::pb::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
 use envoy_types::pb::google::protobuf::UInt64Value;
 
 use tonic::Code;
 
-use crate::grpc::server::{OK, OVER_LIMIT, Server, ask, descriptor, call_error, request};
+use crate::grpc::server::{OK, OVER_LIMIT, Server, call_error, descriptor, request, send};
 
 const RULES: &str = "
 domain: api
@@ -25,20 +25,20 @@ fn refunded_hits(user: &str, value: u64) -> RateLimitDescriptor {
 async fn request_hits_and_descriptor_hits() {
     let server = Server::with_rules(RULES).await;
     let mut client = server.client().await;
-    let mut asked = request([descriptor(&[("user", "a")]), hits("b", 7), hits("c", 0)]);
-    asked.hits_addend = 4;
-    let answer = ask(&mut client, asked.clone()).await;
+    let mut request_sent = request([descriptor(&[("user", "a")]), hits("b", 7), hits("c", 0)]);
+    request_sent.hits_addend = 4;
+    let answer = send(&mut client, request_sent.clone()).await;
     let remaining = |answer: &envoy_types::pb::envoy::service::ratelimit::v3::RateLimitResponse| {
         answer.statuses.iter().map(|status| status.limit_remaining).collect::<Vec<_>>()
     };
     assert_eq!(remaining(&answer), [6, 3, 10]);
-    // Seven more are too many for b, so nobody is charged.
-    let answer = ask(&mut client, asked).await;
+    // Seven more are too many for b, so nothing is charged.
+    let answer = send(&mut client, request_sent).await;
     assert_eq!(answer.overall_code, OVER_LIMIT);
     assert_eq!(answer.statuses.iter().map(|status| status.code).collect::<Vec<_>>(), [OK, OVER_LIMIT, OK]);
-    let look = ask(&mut client, request([hits("a", 0), hits("b", 0), hits("c", 0)])).await;
-    assert_eq!(remaining(&look), [6, 3, 10]);
-    let beyond = ask(&mut client, request([hits("c", u64::MAX)])).await;
+    let peek = send(&mut client, request([hits("a", 0), hits("b", 0), hits("c", 0)])).await;
+    assert_eq!(remaining(&peek), [6, 3, 10]);
+    let beyond = send(&mut client, request([hits("c", u64::MAX)])).await;
     assert_eq!(beyond.overall_code, OVER_LIMIT);
 }
 
@@ -47,7 +47,7 @@ async fn a_peek_charges_nothing() {
     let server = Server::with_rules(RULES).await;
     let mut client = server.client().await;
     for _ in 0..20 {
-        let answer = ask(&mut client, request([hits("a", 0)])).await;
+        let answer = send(&mut client, request([hits("a", 0)])).await;
         assert_eq!((answer.overall_code, answer.statuses[0].limit_remaining), (OK, 10));
     }
 }
@@ -56,12 +56,12 @@ async fn a_peek_charges_nothing() {
 async fn hits_are_refunded() {
     let server = Server::with_rules(RULES).await;
     let mut client = server.client().await;
-    let spent = ask(&mut client, request([hits("a", 10)])).await;
+    let spent = send(&mut client, request([hits("a", 10)])).await;
     assert_eq!((spent.overall_code, spent.statuses[0].limit_remaining), (OK, 0));
-    let back = ask(&mut client, request([refunded_hits("a", 4)])).await;
+    let back = send(&mut client, request([refunded_hits("a", 4)])).await;
     assert_eq!((back.overall_code, back.statuses[0].code, back.statuses[0].limit_remaining), (OK, OK, 4));
     // More than was ever charged.
-    let back = ask(&mut client, request([refunded_hits("a", 1_000)])).await;
+    let back = send(&mut client, request([refunded_hits("a", 1_000)])).await;
     assert_eq!((back.overall_code, back.statuses[0].limit_remaining), (OK, 10));
 }
 
@@ -69,14 +69,15 @@ async fn hits_are_refunded() {
 async fn refunds_and_charges_in_one_request() {
     let server = Server::with_rules(RULES).await;
     let mut client = server.client().await;
-    ask(&mut client, request([hits("a", 10), hits("b", 9)])).await;
-    let mixed =
-        || request([refunded_hits("a", 1), hits("b", 1), refunded_hits("a", 1), descriptor(&[("user", "c")])]);
-    let answer = ask(&mut client, mixed()).await;
+    send(&mut client, request([hits("a", 10), hits("b", 9)])).await;
+    let mixed = || {
+        request([refunded_hits("a", 1), hits("b", 1), refunded_hits("a", 1), descriptor(&[("user", "c")])])
+    };
+    let answer = send(&mut client, mixed()).await;
     assert_eq!(answer.overall_code, OK);
     assert_eq!(answer.statuses.iter().map(|status| status.limit_remaining).collect::<Vec<_>>(), [2, 0, 2, 9]);
-    // Now b is over: it and c are not charged, and a is given back all the same.
-    let answer = ask(&mut client, mixed()).await;
+    // Now b is over its limit: b and c are not charged, and a is refunded anyway.
+    let answer = send(&mut client, mixed()).await;
     assert_eq!(answer.overall_code, OVER_LIMIT);
     assert_eq!(
         answer.statuses.iter().map(|status| status.code).collect::<Vec<_>>(),
@@ -85,7 +86,7 @@ async fn refunds_and_charges_in_one_request() {
     assert_eq!(answer.statuses.iter().map(|status| status.limit_remaining).collect::<Vec<_>>(), [4, 0, 4, 9]);
 }
 
-/// A request that is held gives back once, when it is decided.
+/// A waiting request refunds once, when it is decided.
 #[tokio::test]
 async fn a_waiting_request_refunds_once() {
     let rules = "
@@ -96,26 +97,26 @@ rules:
 ";
     let server = Server::with_rules(rules).await;
     let mut client = server.client().await;
-    ask(&mut client, request([hits("a", 10), descriptor(&[("slow", "x")])])).await;
-    let answer = ask(&mut client, request([refunded_hits("a", 3), descriptor(&[("slow", "x")])])).await;
+    send(&mut client, request([hits("a", 10), descriptor(&[("slow", "x")])])).await;
+    let answer = send(&mut client, request([refunded_hits("a", 3), descriptor(&[("slow", "x")])])).await;
     assert_eq!((answer.overall_code, answer.statuses[0].limit_remaining), (OK, 3));
 }
 
-/// What is given back is counted as such; that the server then looks how the limits stand is nobody's peek.
+/// Refunds are counted. The peek that the server does after a refund is not.
 #[tokio::test]
 async fn refunds_are_counted() {
     let server = Server::with_rules(RULES).await;
     let mut client = server.client().await;
-    ask(&mut client, request([hits("a", 10)])).await;
-    ask(&mut client, request([refunded_hits("a", 4)])).await;
-    ask(&mut client, request([refunded_hits("a", 1), hits("b", 1)])).await;
+    send(&mut client, request([hits("a", 10)])).await;
+    send(&mut client, request([refunded_hits("a", 4)])).await;
+    send(&mut client, request([refunded_hits("a", 1), hits("b", 1)])).await;
     assert_eq!(
         server.metric_lines("tidegate_operations_total"),
         [r#"tidegate_operations_total{operation="refund",result="done"} 2"#]
     );
 }
 
-/// 30 limits for each user: those of three are too many for one request, wherever they stand in it.
+/// 30 limits per user: those of three users are too many for one request, for charges and for refunds.
 #[tokio::test]
 async fn too_many_limits_to_refund_charge_nothing() {
     let limits = "10 per day, ".repeat(30);
@@ -128,11 +129,11 @@ async fn too_many_limits_to_refund_charge_nothing() {
     let few =
         || RateLimitDescriptor { hits_addend: Some(UInt64Value { value: 3 }), ..descriptor(&[("few", "x")]) };
     let all_back = || ["a", "b", "c"].map(|user| refunded_hits(user, 1));
-    for asked in [request(all_back()), request(all_back().into_iter().chain([few()]))] {
-        let status = call_error(&mut client, asked).await;
+    for request_sent in [request(all_back()), request(all_back().into_iter().chain([few()]))] {
+        let status = call_error(&mut client, request_sent).await;
         assert_eq!(status.code(), Code::Internal, "{status:?}");
     }
-    let answer = ask(&mut client, request([few(), refunded_hits("a", 1)])).await;
+    let answer = send(&mut client, request([few(), refunded_hits("a", 1)])).await;
     assert_eq!((answer.overall_code, answer.statuses[0].limit_remaining), (OK, 7), "only this was charged");
     assert_eq!(
         server.metric_lines("tidegate_requests_rejected_total"),

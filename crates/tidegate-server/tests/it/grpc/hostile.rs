@@ -1,4 +1,4 @@
-//! Clients that mean no good: they are cut off, and others are served.
+//! Hostile clients: they are disconnected, and others are served.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::grpc::raw::{Call, LONG, RawClient, SHOULD_RATE_LIMIT, framed_request};
-use crate::grpc::server::{OK, Server, ask, descriptor, request};
+use super::raw_client::{Call, LONG, RawClient, SHOULD_RATE_LIMIT, framed_request};
+use crate::grpc::server::{OK, Server, descriptor, request, send};
 
 const RULES: &str = "
 domain: api
@@ -24,17 +24,17 @@ rules:
 
 async fn assert_others_are_served(server: &Server) {
     let mut client = server.client().await;
-    assert_eq!(ask(&mut client, request([descriptor(&[("user", "42")])])).await.overall_code, OK);
+    assert_eq!(send(&mut client, request([descriptor(&[("user", "42")])])).await.overall_code, OK);
 }
 
-/// Sends these bytes, and waits for the end of the connection.
+/// Sends these bytes, and waits until the server closes the connection.
 async fn assert_closed(server: &Server, bytes: &[u8]) {
     let mut stream = TcpStream::connect(server.address).await.unwrap();
-    // The server may have hung up already.
+    // The server may have closed the connection already.
     let _ = stream.write_all(bytes).await;
     let mut answer = Vec::new();
     let ended = timeout(LONG, stream.read_to_end(&mut answer)).await;
-    assert!(ended.is_ok(), "the connection is closed");
+    assert!(ended.is_ok(), "the connection was not closed");
 }
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -52,12 +52,12 @@ async fn other_protocols_are_closed() {
     {
         assert_closed(&server, bytes).await;
     }
-    // A frame of a kind that nobody knows may be sent before any other but the settings.
+    // A frame of an unknown type may come before any other except the settings.
     drop(unsettled);
     assert_others_are_served(&server).await;
 }
 
-/// No time to speak of.
+/// A very short time.
 const SHORT: Duration = Duration::from_millis(50);
 
 #[tokio::test]
@@ -66,27 +66,27 @@ async fn silent_connections_time_out() {
     let server = Server::with(RULES, bounds, Details::default()).await;
     assert_closed(&server, b"").await;
     assert_closed(&server, &PREFACE[..10]).await;
-    // One that is told to go and does not listen is hung up on.
+    // A client that ignores GOAWAY is disconnected.
     let settings = [PREFACE, &[0, 0, 0, 4, 0, 0, 0, 0, 0]].concat();
     assert_closed(&server, &settings).await;
 }
 
 #[tokio::test]
 async fn idle_clients_get_goaway() {
-    // Whoever is told to go has all the time to do so.
+    // After GOAWAY the client has plenty of time.
     let bounds =
         Bounds { header_timeout: Duration::from_secs(3_600), idle_timeout: SHORT, ..Bounds::default() };
     let server = Server::with(RULES, bounds, Details::default()).await;
     let raw = loop {
         let mut raw = RawClient::connect(server.address).await;
         let body = vec![framed_request(&request([descriptor(&[("user", "42")])]))];
-        // It fails if the machine had other things to do: then it was idle before it asked anything.
+        // It fails if the machine was busy: then the connection was idle before the first call.
         if let Ok(answer) = raw.call(Call { body, ..Call::default() }).await {
             assert_eq!(answer.status().0, "0");
             break raw;
         }
     };
-    let closed = timeout(LONG, raw.closed).await.expect("it is closed").unwrap();
+    let closed = timeout(LONG, raw.closed).await.expect("the connection was not closed").unwrap();
     assert!(closed.is_ok(), "{closed:?}");
 }
 
@@ -122,14 +122,14 @@ async fn reset_streams() {
     connection.abort();
 }
 
-/// Bodies that never end take only so much memory, whoever sends them.
+/// Endless bodies use a bounded amount of memory.
 #[tokio::test]
 async fn endless_bodies_use_bounded_memory() {
-    // None is turned away because it takes long.
+    // No call times out.
     let bounds = Bounds { header_timeout: Duration::from_secs(3_600), ..Bounds::default() };
     let server = Server::with(RULES, bounds, Details::default()).await;
     let raw = RawClient::connect(server.address).await;
-    // Each has all but the last byte of the largest message there may be.
+    // Each body has all but the last byte of the largest message.
     let start = [0, 0, 0x10, 0, 0].into_iter().chain(std::iter::repeat_n(b'x', (1 << 20) - 1));
     let start = bytes::Bytes::from(start.collect::<Vec<u8>>());
     let mut calls = tokio::task::JoinSet::new();
@@ -138,14 +138,14 @@ async fn endless_bodies_use_bounded_memory() {
         let call = Call { body: vec![start.clone()], ends: false, ..Call::default() };
         calls.spawn(async move { raw.call(call).await });
     }
-    // Four of them fit; the others are waited for until their time is over.
+    // Four of them fit. The others wait for their timeout.
     let first = timeout(LONG, calls.join_next()).await.unwrap().unwrap().unwrap().unwrap();
     assert_eq!(first.status().0, "8", "{first:?}");
     calls.abort_all();
     assert_others_are_served(&server).await;
 }
 
-/// Requests that are held take only so much memory, and give it back when they are given up.
+/// Waiting requests use a bounded amount of memory, and release it when they are cancelled.
 #[tokio::test]
 async fn waiting_requests_use_bounded_memory() {
     let server = Server::with_rules(RULES).await;
@@ -153,29 +153,29 @@ async fn waiting_requests_use_bounded_memory() {
     let long = "x".repeat(900_000);
     let large = |entry| vec![framed_request(&request([descriptor(&[("user", &long), entry])]))];
     let mut answers = Vec::new();
-    let mut held = tokio::task::JoinSet::new();
+    let mut waiting = tokio::task::JoinSet::new();
     while answers.len() < 2 {
         let (mut raw, held_before) = (raw.clone_connection(), server.app.engine.waiting_requests());
         let call = Call { body: large(("do", "wait")), ..Call::default() };
-        held.spawn(async move { raw.call(call).await.unwrap() });
-        // It is held, or answered.
+        waiting.spawn(async move { raw.call(call).await.unwrap() });
+        // It waits or is answered.
         let decided = async {
             while server.app.engine.waiting_requests() == held_before {
-                if let Some(answer) = held.try_join_next() {
+                if let Some(answer) = waiting.try_join_next() {
                     answers.push(answer.unwrap());
                     break;
                 }
                 tokio::task::yield_now().await;
             }
         };
-        timeout(LONG, decided).await.expect("it is held, or answered");
+        timeout(LONG, decided).await.expect("it neither waits nor is answered");
     }
-    assert_eq!(answers[0].status(), ("0", ""), "the first one passes");
-    assert_eq!(held.len(), 4, "there is room for four");
+    assert_eq!(answers[0].status(), ("0", ""), "the first one is allowed");
+    assert_eq!(waiting.len(), 4, "there is room for four");
     let (code, message) = answers[1].status();
-    assert!(code == "8" && message.starts_with("too much is unfinished or held"), "{code} {message}");
-    // With them gone there is room again.
-    held.shutdown().await;
+    assert!(code == "8" && message.starts_with("unfinished calls on this connection"), "{code} {message}");
+    // Without them there is room again.
+    waiting.shutdown().await;
     let room = async {
         while raw
             .clone_connection()
@@ -186,10 +186,10 @@ async fn waiting_requests_use_bounded_memory() {
             != ("0", "")
         {}
     };
-    timeout(LONG, room).await.expect("there is room again");
+    timeout(LONG, room).await.expect("there is no room again");
 }
 
-/// What was read from a message may be larger than the message, and counts too.
+/// A parsed request may be larger than its message, and counts too.
 #[tokio::test]
 async fn waiting_requests_with_many_entries() {
     let server = Server::with_rules(RULES).await;
@@ -204,7 +204,7 @@ async fn waiting_requests_with_many_entries() {
         let call = Call { body: vec![body.clone()], ..Call::default() };
         calls.spawn(async move { raw.call(call).await });
     }
-    // One passes, and of the others no more than a third are held.
+    // One is allowed, and at most a third of the others wait.
     let mut codes = Vec::new();
     while codes.len() < 60 {
         let answer = timeout(LONG, calls.join_next()).await.unwrap().unwrap().unwrap().unwrap();
@@ -213,7 +213,7 @@ async fn waiting_requests_with_many_entries() {
     assert!(codes.iter().filter(|code| *code == "8").count() >= 50, "{codes:?}");
 }
 
-/// Who does not read the answers is not written to without end, and holds nobody up.
+/// A client that does not read responses gets a bounded amount of data, and blocks no other client.
 #[tokio::test]
 async fn a_client_that_does_not_read() {
     let server = Server::with_rules(RULES).await;

@@ -1,15 +1,15 @@
-//! The gRPC listener, with real clients: tonic's, and one that sends what no client would.
+//! The gRPC listener, with tonic's clients and with a raw client that sends invalid data.
 
+mod annotations;
 mod answers;
+mod concurrency;
+mod dead_clients;
 mod drain;
 mod errors;
-mod gone;
 mod health;
 mod hits;
 mod hostile;
-mod many;
-mod marks;
-mod overrides;
-mod raw;
+mod raw_client;
 mod reflection;
+mod request_limits;
 mod server;

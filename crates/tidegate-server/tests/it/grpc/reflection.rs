@@ -1,4 +1,4 @@
-//! What can be called, as clients find out.
+//! Server reflection.
 
 use prost::Message as _;
 use prost_types::FileDescriptorProto;
@@ -33,14 +33,14 @@ async fn every_request_type() {
         Some(MessageRequest::AllExtensionNumbersOfType("x".to_owned())),
         None,
     ];
-    let asked =
+    let requests =
         questions.map(|message_request| ServerReflectionRequest { host: "h".to_owned(), message_request });
     let answers =
-        client.server_reflection_info(tokio_stream::iter(asked.clone())).await.unwrap().into_inner();
+        client.server_reflection_info(tokio_stream::iter(requests.clone())).await.unwrap().into_inner();
     let answers: Vec<_> = answers.map(|answer| answer.unwrap()).collect().await;
-    assert_eq!(answers.len(), asked.len());
-    for (answer, asked) in answers.iter().zip(&asked) {
-        assert_eq!(answer.original_request.as_ref(), Some(asked));
+    assert_eq!(answers.len(), requests.len());
+    for (answer, request) in answers.iter().zip(&requests) {
+        assert_eq!(answer.original_request.as_ref(), Some(request));
     }
     let mut answers = answers.into_iter().map(|answer| answer.message_response.unwrap());
     let Some(MessageResponse::ListServicesResponse(list)) = answers.next() else { panic!() };
@@ -65,10 +65,10 @@ async fn v1alpha_and_many_requests_on_one_stream() {
     let mut client = v1alpha::server_reflection_client::ServerReflectionClient::new(server.channel().await);
     let message_request =
         v1alpha::server_reflection_request::MessageRequest::FileContainingSymbol(RLS.to_owned());
-    let asked =
+    let requests =
         v1alpha::ServerReflectionRequest { host: String::new(), message_request: Some(message_request) };
-    // All answers together are larger than what a client has room for at a time.
-    let asked = std::iter::repeat_n(asked, 100);
-    let answers = client.server_reflection_info(tokio_stream::iter(asked)).await.unwrap().into_inner();
+    // All responses together exceed the client's flow control window.
+    let requests = std::iter::repeat_n(requests, 100);
+    let answers = client.server_reflection_info(tokio_stream::iter(requests)).await.unwrap().into_inner();
     assert_eq!(answers.fold(0, |count, answer| count + usize::from(answer.is_ok())).await, 100);
 }

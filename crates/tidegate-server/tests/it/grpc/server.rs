@@ -1,4 +1,4 @@
-//! A listener in this process, on a port of its own.
+//! A listener in this process, on its own port.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,16 +10,16 @@ use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_service_client::R
 use envoy_types::pb::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
 use tidegate::rules;
 use tidegate_server::serve::grpc::Grpc;
-use tidegate_server::serve::listening::{Address, AcceptOptions, Listener};
+use tidegate_server::serve::listen::{AcceptOptions, Address, Listener};
 use tidegate_server::serve::rls::Details;
 use tidegate_server::serve::{App, Bounds, Protocol};
 use tokio::time::{sleep, timeout};
 use tokio_util::task::TaskTracker;
 use tonic::transport::Channel;
 
-use crate::grpc::raw::LONG;
+use super::raw_client::LONG;
 
-/// How often a test looks whether something has happened.
+/// How often a test polls a condition.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 pub const OK: i32 = 1;
@@ -59,17 +59,19 @@ impl Server {
         RateLimitServiceClient::new(self.channel().await)
     }
 
-    /// Waits until so many requests are in line.
+    /// Waits until this many requests are in wait queues.
     pub async fn wait_until_waiting(&self, count: u64) {
         let in_line = async {
             while self.app.engine.waiting_requests() != count {
                 sleep(LOOK_EVERY).await;
             }
         };
-        timeout(LONG, in_line).await.unwrap_or_else(|_| panic!("{} in line", self.app.engine.waiting_requests()));
+        timeout(LONG, in_line)
+            .await
+            .unwrap_or_else(|_| panic!("{} in line", self.app.engine.waiting_requests()));
     }
 
-    /// Takes all rules away, so that whoever is held goes on, at a moment that a test chooses and no clock.
+    /// Removes all rules, so that waiting requests continue when the test wants it, and not by a clock.
     pub fn release_all(&self) {
         self.app.engine.replace(Vec::new()).unwrap();
     }
@@ -94,7 +96,7 @@ pub fn request(descriptors: impl IntoIterator<Item = RateLimitDescriptor>) -> Ra
     }
 }
 
-pub async fn ask(client: &mut Client, request: RateLimitRequest) -> RateLimitResponse {
+pub async fn send(client: &mut Client, request: RateLimitRequest) -> RateLimitResponse {
     client.should_rate_limit(request).await.unwrap().into_inner()
 }
 

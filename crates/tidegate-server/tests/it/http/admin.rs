@@ -22,7 +22,7 @@ fn refunds_and_resets() {
     let reset = admin.post("/v1/reset", USER);
     assert_eq!((reset.status, reset.json()), (200, json!({ "result": "reset", "limits": 1 })));
     assert_eq!(remaining(), 2);
-    admin.post("/v1/reset", r#"{"attributes": {}}"#).assert_problem(400, &["the request names no domain"]);
+    admin.post("/v1/reset", r#"{"attributes": {}}"#).assert_problem(400, &["the request has no domain"]);
     admin.post("/v1/refund", "{").assert_problem(400, &["this is not JSON"]);
 }
 
@@ -53,17 +53,17 @@ rules:
         (neither, "nothing", 0, 0),
     ] {
         let refunded = admin.post("/v1/refund", request);
-        let said = json!({ "result": result, "limits": limits, "leases_kept": leases_kept });
-        assert_eq!((refunded.status, refunded.json()), (200, said), "{request}");
+        let expected = json!({ "result": result, "limits": limits, "leases_kept": leases_kept });
+        assert_eq!((refunded.status, refunded.json()), (200, expected), "{request}");
     }
-    assert_eq!(post(&server, "/v1/check", job).status, 429, "the slot is still taken");
+    assert_eq!(post(&server, "/v1/check", job).status, 429, "the lease is still held");
     for (request, result, limits) in
         [(neither, "nothing", 0), (no_key, "nothing", 0), (both, "reset", 2), (job, "reset", 1)]
     {
         let reset = admin.post("/v1/reset", request);
         assert_eq!((reset.status, reset.json()), (200, json!({ "result": result, "limits": limits })));
     }
-    assert_eq!(post(&server, "/v1/check", job).status, 200, "and is free");
+    assert_eq!(post(&server, "/v1/check", job).status, 200, "the lease is free");
     for path in ["/v1/refund", "/v1/reset"] {
         admin.post(path, nowhere).assert_problem(404, &["the domain `ipa`", "/v1/rules"]);
     }
@@ -82,19 +82,19 @@ rules:
     assert_eq!(admin.get("/v1/signals").body, r#"{"signals":[{"name":"spare capacity","level":null}]}"#);
     let path = "/v1/signals/spare%20capacity";
     assert_eq!(admin.get(path).body, r#"{"name":"spare capacity","level":null}"#);
-    let put = admin.ask("PUT", path, &["content-type: application/json"], br#"{"level": 0.5}"#);
+    let put = admin.request("PUT", path, &["content-type: application/json"], br#"{"level": 0.5}"#);
     assert_eq!((put.status, put.body.as_str()), (200, r#"{"name":"spare capacity","level":0.5}"#));
     assert_eq!(admin.get(path).json()["level"], 0.5);
     let answer = post(&server, "/v1/check", r#"{"domain": "api", "attributes": {}}"#);
-    assert_eq!(answer.header("x-ratelimit-limit"), Some("55"), "it has moved");
+    assert_eq!(answer.header("x-ratelimit-limit"), Some("55"), "the limit was resized");
 
     let json = &["content-type: application/json"][..];
-    admin.ask("PUT", path, json, br#"{"level": 1.5}"#).assert_problem(400, &["a number from 0 to 1"]);
+    admin.request("PUT", path, json, br#"{"level": 1.5}"#).assert_problem(400, &["a number from 0 to 1"]);
     admin
-        .ask("PUT", "/v1/signals/other", json, br#"{"level": 1}"#)
-        .assert_problem(404, &["there is: spare capacity"]);
-    admin.get("/v1/signals/other").assert_problem(404, &["/v1/signals has all of them"]);
-    let response = admin.ask("DELETE", path, &[], b"");
+        .request("PUT", "/v1/signals/other", json, br#"{"level": 1}"#)
+        .assert_problem(404, &["known signals: spare capacity"]);
+    admin.get("/v1/signals/other").assert_problem(404, &["/v1/signals lists all signals"]);
+    let response = admin.request("DELETE", path, &[], b"");
     response.assert_problem(405, &[]);
     assert_eq!(response.header("allow"), Some("GET, HEAD, PUT"));
 }
@@ -173,7 +173,7 @@ descriptors:
     assert_eq!(
         admin.get("/healthz?verbose").json()["rules"]["rules"],
         1,
-        "a level without a limit is no rule"
+        "a level without a limit is not a rule"
     );
 }
 
@@ -192,52 +192,52 @@ fn a_page_of_rules_is_bounded() {
     let rules: String = (0..400).map(rule).collect();
     let server = Server::new(&format!("domain: api\nrules:\n{rules}"));
     let mut admin = Client::connect(server.admin);
-    let (mut offset, mut seen) = (0, 0);
+    let (mut offset, mut listed) = (0, 0);
     loop {
         let page = admin.get(&format!("/v1/rules?limit=1000&offset={offset}"));
         assert!(page.body.len() < (1 << 20) + (1 << 15), "{}", page.body.len());
         let page = page.json();
         let is = page["rules"][0]["conditions"][0]["is"].as_str().unwrap();
         assert!(is.len() < 1100 && is.ends_with("..."), "{is}");
-        seen += page["rules"].as_array().unwrap().len();
+        listed += page["rules"].as_array().unwrap().len();
         match page["next_offset"].as_u64() {
             Some(next) => offset = next,
             None => break,
         }
     }
-    assert_eq!(seen, 400);
+    assert_eq!(listed, 400);
     assert!(offset > 0, "more than one page");
 }
 
 #[test]
 fn reload() {
     let server = Server::new(RULES);
-    let mut asked = server.app.reloads.take_receiver().unwrap();
+    let mut requests = server.app.reloads.take_receiver().unwrap();
     let answering = server.runtime.spawn(async move {
         use tidegate::rules::Reload;
-        use tidegate_server::serve::listening::CertificateReload;
-        use tidegate_server::serve::reloads::ReloadResult;
+        use tidegate_server::serve::listen::CertificateReload;
+        use tidegate_server::serve::reload_handle::ReloadResult;
         let broken =
             tidegate::rules::parse("broken.yaml", "domain: api\nrules: [ { name: a, limit: 5 per minut } ]");
         for rules in
             [Reload::Unchanged, Reload::Replaced(Default::default()), Reload::Rejected(broken.unwrap_err())]
         {
-            let answer = asked.recv().await.unwrap();
+            let answer = requests.recv().await.unwrap();
             let _ = answer.send(ReloadResult { rules, certificate: CertificateReload::Unchanged });
         }
     });
     let mut admin = Client::connect(server.admin);
-    // As `curl -X POST` has it.
+    // As `curl -X POST` sends it.
     admin.send("POST /v1/reload HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n");
     let unchanged = admin.reply();
     assert_eq!((unchanged.status, unchanged.json()["rules"].as_str()), (200, Some("unchanged")));
     let replaced = admin.post("/v1/reload", "{}");
     assert_eq!((replaced.status, replaced.json()["rules"].as_str()), (200, Some("replaced")));
-    let kept = admin.post("/v1/reload", "{}");
-    kept.assert_problem(422, &[r#""rules":"kept""#, "unknown unit of time `minut`"]);
+    let response = admin.post("/v1/reload", "{}");
+    response.assert_problem(422, &[r#""rules":"kept""#, "unknown unit of time `minut`"]);
     server.runtime.block_on(answering).unwrap();
-    admin.post("/v1/reload", "").assert_problem(503, &["about to stop"]);
-    admin.post("/v1/reload", r#"{"force": true}"#).assert_problem(400, &["a reload takes nothing"]);
+    admin.post("/v1/reload", "").assert_problem(503, &["it is stopping"]);
+    admin.post("/v1/reload", r#"{"force": true}"#).assert_problem(400, &["a reload takes no parameters"]);
 }
 
 #[test]
@@ -253,13 +253,13 @@ fn cross_site_requests_are_rejected() {
         for (method, path) in
             [("POST", "/v1/reset"), ("POST", "/v1/refund"), ("POST", "/v1/reload"), ("PUT", "/v1/signals/a")]
         {
-            let refused = admin.ask(method, path, &[header], USER.as_bytes());
-            refused.assert_problem(415, &["no page of another site"]);
+            let response = admin.request(method, path, &[header], USER.as_bytes());
+            response.assert_problem(415, &["pages of other sites"]);
         }
     }
     for host in ["example.org", "rebound.example.org:9090"] {
         admin.send(format!("GET /v1/rules HTTP/1.1\r\nhost: {host}\r\n\r\n"));
-        admin.reply().assert_problem(421, &["by a name"]);
+        admin.reply().assert_problem(421, &["by a host name"]);
     }
     for host in ["localhost:9090", "127.0.0.1", "[::1]:9090"] {
         admin.send(format!("GET /v1/rules HTTP/1.1\r\nhost: {host}\r\n\r\n"));
@@ -289,23 +289,23 @@ fn a_token_is_required() {
         ("GET", "/healthz?verbose"),
     ] {
         for header in wrong {
-            let refused =
-                admin.ask(method, path, &[header, "content-type: application/json"], USER.as_bytes());
-            refused.assert_problem(401, &["--admin-token"]);
-            assert_eq!(refused.header("www-authenticate"), Some(r#"Bearer realm="tidegate""#));
+            let response =
+                admin.request(method, path, &[header, "content-type: application/json"], USER.as_bytes());
+            response.assert_problem(401, &["--admin-token"]);
+            assert_eq!(response.header("www-authenticate"), Some(r#"Bearer realm="tidegate""#));
         }
     }
     for header in ["authorization: Bearer s3cret", "authorization: bearer s3cret"] {
-        assert_eq!(admin.ask("GET", "/v1/rules", &[header], b"").status, 200);
+        assert_eq!(admin.request("GET", "/v1/rules", &[header], b"").status, 200);
         let reset =
-            admin.ask("POST", "/v1/reset", &[header, "content-type: application/json"], USER.as_bytes());
+            admin.request("POST", "/v1/reset", &[header, "content-type: application/json"], USER.as_bytes());
         assert_eq!(reset.status, 200);
     }
-    // Those who watch over it have none.
+    // Health probes have no token.
     for path in ["/healthz", "/readyz"] {
         assert_eq!(admin.get(path).status, 200);
     }
-    // With it, a name is as good as an address.
+    // With a token, a host name is allowed.
     admin.send("GET /v1/rules HTTP/1.1\r\nhost: tidegate.internal\r\nauthorization: Bearer s3cret\r\n\r\n");
     assert_eq!(admin.reply().status, 200);
 }

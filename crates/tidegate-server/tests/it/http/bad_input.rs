@@ -1,4 +1,4 @@
-//! Requests that are wrong.
+//! Invalid requests.
 
 use super::*;
 
@@ -22,11 +22,11 @@ fn invalid_bodies() {
         (br#"{"domain": "api", "attributes": {}, "cost": "1"}"#, &["expected a cost"]),
         (br#"{"domain": "api", "attributes": {"user": 5}}"#, &["the value of attribute `user` as text"]),
         (br#"{"domain": "api", "attributes": {"user": null}}"#, &["attribute `user`"]),
-        (br#"{"domain": "api", "attributes": {"a": "1", "a": "2"}}"#, &["attribute `a` stands twice"]),
-        (br#"{"domain": "api", "domain": "b", "attributes": {}}"#, &["field `domain` stands twice"]),
-        (br#"{"attributes": {}}"#, &["the request names no domain"]),
-        (br#"{"domain": "", "attributes": {}}"#, &["the request names no domain"]),
-        (br#"{"domain": "api"}"#, &["says nothing of itself"]),
+        (br#"{"domain": "api", "attributes": {"a": "1", "a": "2"}}"#, &["attribute `a` appears twice"]),
+        (br#"{"domain": "api", "domain": "b", "attributes": {}}"#, &["field `domain` appears twice"]),
+        (br#"{"attributes": {}}"#, &["the request has no domain"]),
+        (br#"{"domain": "", "attributes": {}}"#, &["the request has no domain"]),
+        (br#"{"domain": "api"}"#, &["the request has no attributes"]),
         (b"[]", &["expected a request"]),
         (b"", &["this is not JSON: EOF"]),
         (b"{\"domain\": \"api\", \"attributes\": {\"user\": \"\xff\xfe\"}}", &["this is not JSON"]),
@@ -56,11 +56,11 @@ fn a_value_of_a_megabyte() {
     let of =
         |bytes: usize| format!(r#"{{"domain": "api", "attributes": {{"user": "{}"}}}}"#, "x".repeat(bytes));
     let frame = of(0).len();
-    assert_eq!(post(&server, "/v1/check", &of((1 << 20) - frame)).status, 200, "as large as may be");
+    assert_eq!(post(&server, "/v1/check", &of((1 << 20) - frame)).status, 200, "the maximum");
     for bytes in [(1 << 20) - frame + 1, 5 << 20] {
         let mut client = Client::connect(server.http);
         client.post("/v1/check", of(bytes)).assert_problem(413, &["the body is larger than 1048576 bytes"]);
-        assert_eq!(client.read_to_end(), "", "and the connection is closed");
+        assert_eq!(client.read_to_end(), "", "the connection is closed");
     }
 }
 
@@ -76,13 +76,13 @@ fn content_types() {
         "content-type: application/x-www-form-urlencoded",
         "x-none: at all",
     ] {
-        assert_eq!(client.ask("POST", "/v1/check", &[header], body).status, 200, "{header}");
+        assert_eq!(client.request("POST", "/v1/check", &[header], body).status, 200, "{header}");
     }
     for header in
         ["content-type: text/plain", "content-type: application/jsonp", "content-type: application/xml"]
     {
-        let refused = client.ask("POST", "/v1/check", &[header], body);
-        refused.assert_problem(415, &["content-type: application/json"]);
+        let response = client.request("POST", "/v1/check", &[header], body);
+        response.assert_problem(415, &["content-type: application/json"]);
     }
 }
 
@@ -101,18 +101,18 @@ fn invalid_http() {
         let mut client = Client::connect(server.http);
         client.send(bytes);
         client.send(b"\r\n\r\n");
-        let said = client.read_to_end();
-        assert!(said.is_empty() || said.starts_with("HTTP/1.1 400 "), "{bytes:?}: {said}");
+        let reply = client.read_to_end();
+        assert!(reply.is_empty() || reply.starts_with("HTTP/1.1 400 "), "{bytes:?}: {reply}");
     }
     assert_eq!(Client::connect(server.http).get("/healthz").status, 200);
     let mut client = Client::connect(server.http);
     client.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
     client.read_to_end();
     let mut operator = Client::connect(server.admin);
-    for counted in [
+    for sample in [
         r#"tidegate_requests_rejected_total{protocol="http",reason="bad_request"} 7"#,
         r#"tidegate_connections_refused_total{protocol="http",reason="http2"} 1"#,
     ] {
-        wait_until(&server, counted, || operator.get("/metrics").body.contains(counted));
+        wait_until(&server, sample, || operator.get("/metrics").body.contains(sample));
     }
 }

@@ -1,4 +1,4 @@
-//! Several requests at once.
+//! Batches.
 
 use super::*;
 
@@ -13,7 +13,7 @@ const BOB: &str = r#"{"domain": "api", "attributes": {"user": "bob"}, "cost": 2}
 fn results_keep_the_request_order() {
     let server = Server::new(RULES);
     let response = post(&server, "/v1/check", &batch(&[ANN, BOB, ANN, ANN, BOB]));
-    assert_eq!(response.status, 200, "also if some are denied");
+    assert_eq!(response.status, 200, "also if some requests are denied");
     assert_eq!(response.own_headers(), ["content-type: application/json"]);
     let results = response.json()["results"].clone();
     let results = results.as_array().unwrap();
@@ -42,7 +42,7 @@ fn an_invalid_request_charges_nothing() {
     let response = post(&server, "/v1/check", &wrong);
     response.assert_problem(400, &["requests[2]: invalid type: integer `5`", r#""line":1,"column":"#]);
     let nameless = post(&server, "/v1/check", &batch(&[ANN, r#"{"attributes": {}}"#]));
-    nameless.assert_problem(400, &["requests[1]: the request names no domain"]);
+    nameless.assert_problem(400, &["requests[1]: the request has no domain"]);
     assert_eq!(post(&server, "/v1/peek", ANN).json()["remaining"], 1);
 }
 
@@ -71,16 +71,16 @@ rules:
     let of = |user: &str| format!(r#"{{"domain": "api", "attributes": {{"user": "{user}"}}}}"#);
     let (ann, bob) = (of("ann"), of("bob"));
     let response = std::thread::scope(|scope| {
-        let asked = scope.spawn(|| post(&server, "/v1/check", &batch(&[&ann, &ann, &bob, &bob])));
-        // Bob's second is in line while Ann's still is.
-        wait_until(&server, "both are in line", || server.app.engine.waiting_requests() == 2);
+        let batch_thread = scope.spawn(|| post(&server, "/v1/check", &batch(&[&ann, &ann, &bob, &bob])));
+        // Bob's second request waits at the same time as Ann's.
+        wait_until(&server, "both requests wait", || server.app.engine.waiting_requests() == 2);
         server.release_all();
-        asked.join().unwrap()
+        batch_thread.join().unwrap()
     });
     let results = response.json()["results"].clone();
     let waited: Vec<u64> =
         results.as_array().unwrap().iter().map(|one| one["waited_ms"].as_u64().unwrap()).collect();
-    assert_eq!((waited[0], waited[2]), (0, 0), "nobody waits for others' limits");
+    assert_eq!((waited[0], waited[2]), (0, 0), "no request waits for another limit");
     assert!(waited[1] > 0 && waited[3] > 0, "{waited:?}");
 }
 
@@ -97,10 +97,10 @@ rules:
 ",
     );
     let response = std::thread::scope(|scope| {
-        let asked = scope.spawn(|| post(&server, "/v1/check", &batch(&[ANN; 1000])));
-        wait_until(&server, "they are in line", || server.app.engine.waiting_requests() >= 900);
+        let batch_thread = scope.spawn(|| post(&server, "/v1/check", &batch(&[ANN; 1000])));
+        wait_until(&server, "the requests wait", || server.app.engine.waiting_requests() >= 900);
         server.release_all();
-        asked.join().unwrap()
+        batch_thread.join().unwrap()
     });
     let results = response.json()["results"].clone();
     let results = results.as_array().unwrap();

@@ -1,11 +1,11 @@
-//! What a connection may take, and what HTTP lets clients do.
+//! Bounds of connections, and features of HTTP.
 
 use std::time::Duration;
 
 use tidegate::Clock as _;
 use tidegate_server::serve::Bounds;
 
-use super::server::{TEST_TIMEOUT, ServerOptions};
+use super::server::{ServerOptions, TEST_TIMEOUT};
 use super::*;
 
 const BODY: &str = r#"{"domain": "api", "attributes": {"user": "42"}}"#;
@@ -18,8 +18,8 @@ fn request(more: &str) -> String {
 const LONG: Duration = Duration::from_secs(3_600);
 const SHORT: Duration = Duration::from_millis(200);
 
-/// A server that waits for one thing for a [`SHORT`] time. What a test does not wait for lasts [`LONG`], for the machine may
-/// stop for a while between any two lines of a test.
+/// A server with one [`SHORT`] timeout. All others are [`LONG`], because the machine may pause between any two lines of
+/// a test.
 fn server_with_bounds(bounds: Bounds) -> Server {
     Server::with(RULES, ServerOptions { bounds, ..ServerOptions::default() })
 }
@@ -37,7 +37,7 @@ fn pipelined_requests_are_answered_in_order() {
     );
     let statuses: Vec<u16> = (0..4).map(|_| client.reply().status).collect();
     assert_eq!(statuses, [200, 200, 429, 200]);
-    assert_eq!(client.get("/readyz").status, 200, "the connection goes on");
+    assert_eq!(client.get("/readyz").status, 200, "the connection stays open");
 }
 
 #[test]
@@ -63,12 +63,12 @@ rules:
     let mut first = Client::connect(server.http);
     first.send(request(""));
     first.finish();
-    assert_eq!(first.reply().json()["remaining"], 0, "it is charged, and answered");
-    let mut held = Client::connect(server.http);
-    held.send(request(""));
-    held.finish();
-    assert_eq!(held.read_to_end(), "", "it is taken for gone");
-    wait_until(&server, "the line is empty", || server.app.engine.waiting_requests() == 0);
+    assert_eq!(first.reply().json()["remaining"], 0, "it is charged and answered");
+    let mut waiting = Client::connect(server.http);
+    waiting.send(request(""));
+    waiting.finish();
+    assert_eq!(waiting.read_to_end(), "", "the client is treated as gone");
+    wait_until(&server, "the queue is empty", || server.app.engine.waiting_requests() == 0);
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn chunked_bodies() {
     }
     client.send("0\r\nx-trailer: 1\r\n\r\n");
     assert_eq!(client.reply().json()["remaining"], 1);
-    // More than a body may be, without saying so before.
+    // More than the maximum body, without a Content-Length.
     client.send("POST /v1/check HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n");
     let chunk = format!("10000\r\n{}\r\n", "x".repeat(0x10000));
     client.send(chunk.repeat(17));
@@ -105,7 +105,7 @@ fn http_1_0() {
     let mut client = Client::connect(server.http);
     client.send(format!("POST /v1/check HTTP/1.0\r\ncontent-length: {}\r\n\r\n{BODY}", BODY.len()));
     assert_eq!(client.reply().status, 200);
-    assert_eq!(client.read_to_end(), "", "closed after one");
+    assert_eq!(client.read_to_end(), "", "closed after one request");
 }
 
 #[test]
@@ -144,11 +144,11 @@ fn a_too_large_content_length_is_rejected_early() {
     let refused = client.reply();
     refused.assert_problem(413, &["the body is larger than 1048576 bytes"]);
     assert_eq!(refused.header("connection"), Some("close"));
-    // What comes all the same is thrown away, and the connection is not reset.
+    // What the client still sends is discarded, and the connection is not reset.
     client.try_send("x".repeat(7 << 20)).unwrap();
     assert_eq!(client.read_to_end(), "");
     drop(client);
-    wait_until(&server, "nobody is left", || server.tasks.is_empty());
+    wait_until(&server, "all connections have ended", || server.tasks.is_empty());
 }
 
 #[test]
@@ -174,16 +174,16 @@ fn a_head_that_comes_too_slowly() {
     let server = server_with_bounds(Bounds { header_timeout: SHORT, ..long_bounds() });
     let mut client = Client::connect(server.http);
     client.send("POST /v1/check HTTP/1.1\r\nhost: x\r\nx-slow: ");
-    assert_eq!(client.read_to_end(), "", "closed, and nothing was asked");
+    assert_eq!(client.read_to_end(), "", "closed without a response");
 }
 
-/// A byte now and then does not make it last longer.
+/// A byte now and then does not extend the timeout.
 #[test]
 fn a_slow_head_times_out() {
     let server = server_with_bounds(Bounds { header_timeout: SHORT, ..long_bounds() });
     let mut client = Client::connect(server.http);
     client.send("POST /v1/check HTTP/1.1\r\nhost: x\r\nx-slow: ");
-    // So rarely that it is not too large before the test gives up.
+    // So rarely that the head does not become too large before the test ends.
     let every = Duration::from_millis(20);
     let dripping = async {
         while !client.is_closed() {
@@ -191,7 +191,10 @@ fn a_slow_head_times_out() {
             tokio::time::sleep(every).await;
         }
     };
-    server.runtime.block_on(async { tokio::time::timeout(TEST_TIMEOUT, dripping).await }).expect("it is closed");
+    server
+        .runtime
+        .block_on(async { tokio::time::timeout(TEST_TIMEOUT, dripping).await })
+        .expect("not closed");
     assert_eq!(client.read_to_end(), "");
 }
 
@@ -200,7 +203,7 @@ fn a_body_that_comes_too_slowly() {
     let server = server_with_bounds(Bounds { header_timeout: SHORT, ..long_bounds() });
     let mut client = Client::connect(server.http);
     client.send("POST /v1/check HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{");
-    client.reply().assert_problem(408, &["the request did not come within 200ms"]);
+    client.reply().assert_problem(408, &["the request did not arrive within 200ms"]);
     assert_eq!(client.read_to_end(), "");
 }
 
@@ -220,8 +223,8 @@ fn only_idle_connections_are_closed() {
     let now = || Duration::from_nanos(server.app.engine.clock().now().as_nanos());
     let mut never = Client::connect(server.http);
     let closed = std::thread::spawn(move || never.read_to_end());
-    // One that asks again and again until the other is closed. If it is closed as well, it is because it came to ask
-    // nothing for so long: the machine had other things to do.
+    // One connection sends requests until the other is closed. If it is closed as well, the machine was busy and it
+    // sent nothing for that long.
     let mut asked_at = now();
     let mut busy = Client::connect(server.http);
     while !closed.is_finished() {
@@ -237,7 +240,7 @@ fn only_idle_connections_are_closed() {
         }
     }
     assert_eq!(closed.join().unwrap(), "");
-    assert_eq!(busy.read_to_end(), "", "and it too, when it asks nothing any more");
+    assert_eq!(busy.read_to_end(), "", "it is closed too when it is idle");
 }
 
 #[test]
@@ -249,25 +252,25 @@ rules:
 ";
     let bounds = Bounds { header_timeout: SHORT, idle_timeout: SHORT, ..Bounds::default() };
     let server = Server::with(rules, ServerOptions { bounds, ..ServerOptions::default() });
-    // Who is closed before it came to ask, because the machine had other things to do, asks once more.
-    let asking = || {
+    // The connection may be closed before it sends its request, if the machine is busy. Then it retries.
+    let send_check = || {
         let mut client = Client::connect(server.http);
         client.send(request(""));
         client
     };
-    while asking().reply_if_open().is_none_or(|reply| reply.status != 200) {}
-    let mut held = asking();
-    wait_until(&server, "it is in line", || {
-        if held.is_closed() {
-            held = asking();
+    while send_check().reply_if_open().is_none_or(|reply| reply.status != 200) {}
+    let mut waiting = send_check();
+    wait_until(&server, "the request waits", || {
+        if waiting.is_closed() {
+            waiting = send_check();
         }
         server.app.engine.waiting_requests() == 1
     });
-    // These are idle, one after the other, and are closed.
+    // These connections are idle, one after the other, and are closed.
     for _ in 0..2 {
         assert_eq!(Client::connect(server.http).read_to_end(), "");
     }
     assert_eq!(server.app.engine.waiting_requests(), 1);
     server.release_all();
-    assert_eq!(held.reply().status, 200);
+    assert_eq!(waiting.reply().status, 200);
 }

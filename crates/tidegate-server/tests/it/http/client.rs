@@ -1,4 +1,4 @@
-//! The smallest client there can be: it sends bytes, and takes replies apart.
+//! A minimal client: it sends bytes and parses replies.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -10,7 +10,7 @@ use crate::http::server::TEST_TIMEOUT;
 /// A connection.
 pub struct Client {
     stream: TcpStream,
-    /// What has come in and belongs to no reply yet.
+    /// Bytes that were read and belong to no reply yet.
     read: Vec<u8>,
 }
 
@@ -18,7 +18,7 @@ pub struct Client {
 #[derive(Clone, Debug)]
 pub struct Response {
     pub status: u16,
-    /// In their order, names in lower case.
+    /// In order, names in lower case.
     pub headers: Vec<(String, String)>,
     pub body: String,
 }
@@ -30,17 +30,17 @@ impl Client {
         Self { stream, read: Vec::new() }
     }
 
-    /// Sends bytes as they are. That the other side has closed shows when a reply is read.
+    /// Sends bytes as they are. If the server has closed the connection, reading a reply fails.
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
         let _ = self.try_send(bytes);
     }
 
-    /// The same, for who wants to know at once.
+    /// Sends bytes, and returns an error if that fails.
     pub fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
         self.stream.write_all(bytes.as_ref())
     }
 
-    /// Says that nothing more will be sent, and goes on to listen.
+    /// Closes the sending side, and keeps reading.
     pub fn finish(&mut self) {
         self.stream.shutdown(Shutdown::Write).unwrap();
     }
@@ -53,11 +53,11 @@ impl Client {
 
     #[track_caller]
     pub fn post(&mut self, path: &str, body: impl AsRef<[u8]>) -> Response {
-        self.ask("POST", path, &["content-type: application/json"], body.as_ref())
+        self.request("POST", path, &["content-type: application/json"], body.as_ref())
     }
 
     #[track_caller]
-    pub fn ask(&mut self, method: &str, path: &str, headers: &[&str], body: &[u8]) -> Response {
+    pub fn request(&mut self, method: &str, path: &str, headers: &[&str], body: &[u8]) -> Response {
         let headers: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
         let length = body.len();
         let head = format!(
@@ -67,13 +67,13 @@ impl Client {
         self.reply()
     }
 
-    /// The next reply.
+    /// Reads the next reply.
     #[track_caller]
     pub fn reply(&mut self) -> Response {
         self.reply_to("GET")
     }
 
-    /// The next reply to a request of this method: those to HEAD have no body.
+    /// Reads the next reply to a request of this method: replies to HEAD have no body.
     #[track_caller]
     pub fn reply_to(&mut self, method: &str) -> Response {
         let head_end = loop {
@@ -94,14 +94,14 @@ impl Client {
         let length = response.header("content-length").map_or(0, |length| length.parse().unwrap());
         if method != "HEAD" && status >= 200 {
             while self.read.len() < length {
-                assert!(self.read_more() > 0, "closed in a body: {response:?}");
+                assert!(self.read_more() > 0, "closed within the body: {response:?}");
             }
             response.body = String::from_utf8(self.read.drain(..length).collect()).unwrap();
         }
         response
     }
 
-    /// The next reply; none if the other side closes before it.
+    /// The next reply, or `None` if the server closes the connection first.
     pub fn reply_if_open(&mut self) -> Option<Response> {
         while self.read.is_empty() {
             if self.read_more() == 0 {
@@ -111,24 +111,24 @@ impl Client {
         Some(self.reply())
     }
 
-    /// Whether the other side has closed by now.
+    /// Whether the server has closed the connection by now.
     pub fn is_closed(&self) -> bool {
         self.stream.set_nonblocking(true).unwrap();
-        let peeked = self.stream.peek(&mut [0]);
+        let result = self.stream.peek(&mut [0]);
         self.stream.set_nonblocking(false).unwrap();
-        match peeked {
+        match result {
             Ok(bytes) => bytes == 0,
             Err(error) => error.kind() != ErrorKind::WouldBlock,
         }
     }
 
-    /// Waits until the other side closes, and hands over what it still said.
+    /// Waits until the server closes the connection, and returns what it sent before.
     pub fn read_to_end(&mut self) -> String {
         while self.read_more() > 0 {}
         String::from_utf8_lossy(&std::mem::take(&mut self.read)).into_owned()
     }
 
-    /// How much came in; nothing at the end.
+    /// The number of bytes read; 0 at the end.
     fn read_more(&mut self) -> usize {
         let mut buffer = [0; 65536];
         match self.stream.read(&mut buffer) {
@@ -137,9 +137,9 @@ impl Client {
                 bytes
             }
             Err(error) if matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe) => 0,
-            // The process was stopped for a while, and goes on.
+            // The process was stopped for a while, and continues.
             Err(error) if error.kind() == ErrorKind::Interrupted => self.read_more(),
-            Err(error) => panic!("nothing came in {TEST_TIMEOUT:?}: {error}"),
+            Err(error) => panic!("nothing arrived in {TEST_TIMEOUT:?}: {error}"),
         }
     }
 }
@@ -155,13 +155,13 @@ impl Response {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// All headers but those of every reply, as they were sent.
+    /// All headers except those of every reply, as they were sent.
     pub fn own_headers(&self) -> Vec<String> {
         let own = self.headers.iter().filter(|(name, _)| name != "date" && name != "content-length");
         own.map(|(name, value)| format!("{name}: {value}")).collect()
     }
 
-    /// A problem of this status, with these words in it.
+    /// Asserts a problem with this status that contains these words.
     #[track_caller]
     pub fn assert_problem(&self, status: u16, words: &[&str]) {
         assert_eq!(self.status, status, "{self:?}");

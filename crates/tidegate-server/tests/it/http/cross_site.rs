@@ -1,13 +1,13 @@
-//! What a page of another site has a browser send.
+//! Requests that a page of another site makes a browser send.
 
 use super::*;
 
 const CHECK: &str = r#"{"domain": "api", "attributes": {"user": "42"}}"#;
 const RLS: &str = r#"{"domain": "api", "descriptors": [{"entries": [{"key": "user", "value": "42"}]}]}"#;
 
-/// Asks as `localhost:8080`, with these headers.
+/// Sends a request to `localhost:8080` with these headers.
 #[track_caller]
-fn ask(client: &mut Client, method: &str, path: &str, headers: &[&str], body: &str) -> Response {
+fn send(client: &mut Client, method: &str, path: &str, headers: &[&str], body: &str) -> Response {
     let headers: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
     let length = body.len();
     client.send(format!(
@@ -34,13 +34,13 @@ fn cross_site_requests_charge_nothing() {
         for (path, body) in
             [("/v1/check", CHECK), ("/v1/acquire", CHECK), ("/v1/peek", CHECK), ("/json", RLS)]
         {
-            let refused = ask(&mut client, "POST", path, &[headers, &[of_a_form]].concat(), body);
-            refused.assert_problem(403, &["a page of another site", r#""hint":"ask from a program"#]);
+            let response = send(&mut client, "POST", path, &[headers, &[of_a_form]].concat(), body);
+            response.assert_problem(403, &["a page of another site", r#""hint":"send it from a program"#]);
         }
     }
     let page = client.get("/metrics").body;
-    let counted = r#"tidegate_requests_rejected_total{protocol="http",reason="cross_site"} 20"#;
-    assert!(page.contains(counted), "{page}");
+    let sample = r#"tidegate_requests_rejected_total{protocol="http",reason="cross_site"} 20"#;
+    assert!(page.contains(sample), "{page}");
     assert_eq!(post(&server, "/v1/peek", CHECK).json()["remaining"], 1);
 }
 
@@ -53,8 +53,8 @@ fn admin_rejects_cross_site_requests() {
         for (method, path) in
             [("POST", "/v1/reset"), ("POST", "/v1/refund"), ("POST", "/v1/reload"), ("PUT", "/v1/signals/a")]
         {
-            let refused = ask(&mut admin, method, path, &[headers, &[json]].concat(), CHECK);
-            refused.assert_problem(403, &["a page of another site"]);
+            let response = send(&mut admin, method, path, &[headers, &[json]].concat(), CHECK);
+            response.assert_problem(403, &["a page of another site"]);
         }
     }
 }
@@ -69,9 +69,9 @@ fn same_site_requests_are_answered() {
         &["sec-fetch-site: same-origin", "origin: http://localhost:8080"],
         &["sec-fetch-site: none"],
     ] {
-        assert_eq!(ask(&mut client, "POST", "/v1/check", headers, CHECK).status, 200, "{headers:?}");
+        assert_eq!(send(&mut client, "POST", "/v1/check", headers, CHECK).status, 200, "{headers:?}");
     }
-    // Who changes nothing may come from anywhere: a link leads here.
-    let linked = ask(&mut client, "GET", "/healthz", &["sec-fetch-site: cross-site"], "");
+    // Requests that change nothing may come from anywhere, for example by a link.
+    let linked = send(&mut client, "GET", "/healthz", &["sec-fetch-site: cross-site"], "");
     assert_eq!(linked.status, 200);
 }

@@ -1,6 +1,6 @@
-//! Health, readiness, metrics, and what there is.
+//! Health, readiness, metrics and the index page.
 
-use tidegate_server::serve::listening::{Tls, TlsFiles};
+use tidegate_server::serve::listen::{Tls, TlsFiles};
 use tidegate_server::serve::status::{CertificateStatus, OngoingFailure};
 
 use super::*;
@@ -61,21 +61,21 @@ fn causes_and_paths_are_admin_only() {
         failure: Some(OngoingFailure { since: status.now(), error }),
     });
     let operators = Client::connect(server.admin).get("/healthz?verbose");
-    for said in
-        ["rules.yaml", "unknown unit of time `minut`", "no-such/cert.pem", "it cannot be read", "listeners"]
+    for text in
+        ["rules.yaml", "unknown unit of time `minut`", "no-such/cert.pem", "cannot read the", "listeners"]
     {
-        assert!(operators.body.contains(said), "{said}: {operators:?}");
+        assert!(operators.body.contains(text), "{text}: {operators:?}");
     }
     let anyone = Client::connect(server.http).get("/healthz?verbose");
-    for kept in ["yaml", "minut", "pem", "cannot be read", "path", "listeners", "report", "error"] {
-        assert!(!anyone.body.contains(kept), "{kept}: {anyone:?}");
+    for text in ["yaml", "minut", "pem", "cannot read", "path", "listeners", "report", "error"] {
+        assert!(!anyone.body.contains(text), "{text}: {anyone:?}");
     }
     let anyone = anyone.json();
     assert_eq!((&anyone["rules"]["refused"], &anyone["certificate"]["refused"]), (&1.into(), &1.into()));
     for failed in ["rules", "certificate"] {
-        assert!(anyone[failed]["failure"]["at_ms"].is_u64(), "that it failed: {anyone}");
+        assert!(anyone[failed]["failure"]["at_ms"].is_u64(), "no failure: {anyone}");
     }
-    assert_eq!(anyone["ready"], true, "the rules before go on");
+    assert_eq!(anyone["ready"], true, "the previous rules stay active");
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn not_ready_before_rules_are_loaded() {
     let unloaded = Server::without_rules();
     Client::connect(unloaded.http).get("/readyz").assert_problem(503, &["no rules are loaded yet"]);
     Client::connect(unloaded.http).get("/healthcheck").assert_problem(500, &["no rules are loaded yet"]);
-    assert_eq!(Client::connect(unloaded.http).get("/healthz").status, 200, "alive all the same");
+    assert_eq!(Client::connect(unloaded.http).get("/healthz").status, 200, "alive anyway");
     assert_eq!(Client::connect(unloaded.http).get("/healthz?verbose").json()["ready"], false);
 }
 
@@ -113,7 +113,7 @@ fn other_paths_and_methods() {
     client.get("/v1/check/").assert_problem(404, &[]);
     for path in ["/v1/check", "/v1/peek", "/v1/explain", "/v1/acquire", "/v1/renew", "/v1/release"] {
         for method in ["GET", "PUT", "DELETE", "OPTIONS"] {
-            let response = client.ask(method, path, &[], b"");
+            let response = client.request(method, path, &[], b"");
             response.assert_problem(405, &["use POST"]);
             assert_eq!(response.header("allow"), Some("POST"));
         }
@@ -124,5 +124,5 @@ fn other_paths_and_methods() {
     for path in ["/v1/refund", "/v1/reset", "/v1/rules", "/v1/signals", "/v1/signals/spare", "/v1/reload"] {
         client.post(path, "{}").assert_problem(404, &["is on the admin listener"]);
     }
-    assert_eq!(client.get("/v1/check?x=y").status, 405, "a query does not matter");
+    assert_eq!(client.get("/v1/check?x=y").status, 405, "a query is ignored");
 }

@@ -77,7 +77,9 @@ fn missing_leases() {
     }
     let short = token(&post(&server, "/v1/acquire", &request_body("9", r#", "ttl": 1"#)));
     let expired = request_body("9", &format!(r#", "token": "{short}""#));
-    wait_until(&server, "it is over", || post(&server, "/v1/peek", &request_body("9", "")).status == 200);
+    wait_until(&server, "the lease has expired", || {
+        post(&server, "/v1/peek", &request_body("9", "")).status == 200
+    });
     post(&server, "/v1/renew", &expired).assert_problem(409, &[r#""result":"expired""#]);
     post(&server, "/v1/release", &expired).assert_problem(409, &[r#""result":"expired""#]);
 }
@@ -87,5 +89,5 @@ fn no_lease_without_a_concurrency_limit() {
     let server = Server::new(super::RULES);
     let acquired = post(&server, "/v1/acquire", r#"{"domain": "api", "attributes": {"user": "1"}}"#);
     assert_eq!((acquired.status, &acquired.json()["lease"]), (200, &serde_json::Value::Null));
-    assert_eq!(acquired.json()["remaining"], 1, "and it is charged");
+    assert_eq!(acquired.json()["remaining"], 1, "it is charged");
 }

@@ -1,14 +1,14 @@
-//! The HTTP listener and the admin listener, asked over sockets, byte by byte.
+//! The HTTP and admin listeners, over sockets.
 
 mod admin;
 mod bad_input;
 mod batches;
 mod bounds;
-mod checking;
+mod check;
 mod client;
 mod cross_site;
-mod draining;
-mod explaining;
+mod drain;
+mod explain;
 mod health;
 mod leases;
 mod openapi;
@@ -18,7 +18,7 @@ mod server;
 use client::{Client, Response};
 use server::{Server, wait_until};
 
-/// Rules that most tests go by.
+/// The rules of most tests.
 const RULES: &str = "
 domain: api
 rules:
@@ -30,7 +30,7 @@ rules:
       - { key: [account], limit: 3 per day }
 ";
 
-/// Asks with this body, on a connection of its own.
+/// Sends this body on a new connection.
 #[track_caller]
 fn post(server: &Server, path: &str, body: &str) -> Response {
     Client::connect(server.http).post(path, body)

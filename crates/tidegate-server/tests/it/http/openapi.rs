@@ -1,4 +1,4 @@
-//! The documents that describe the listeners.
+//! The OpenAPI documents of the listeners.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::*;
 
-/// Every path of the document, and every one that there is.
+/// The document has exactly the paths and methods of the server.
 #[test]
 fn every_path_and_method_is_described() {
     let server = Server::new(RULES);
@@ -24,7 +24,7 @@ fn every_path_and_method_is_described() {
             missing["paths"].as_array().unwrap().iter().map(|path| path.as_str().unwrap()).collect();
         assert_eq!(described, there);
         for path in described {
-            let allowed = client.ask("TRACE", path, &[], b"").header("allow").unwrap().to_lowercase();
+            let allowed = client.request("TRACE", path, &[], b"").header("allow").unwrap().to_lowercase();
             let methods: BTreeSet<&str> = document["paths"][path]
                 .as_object()
                 .unwrap()
@@ -46,8 +46,8 @@ fn every_reference_leads_somewhere() {
         collect(&document, &mut references);
         assert!(!references.is_empty());
         for reference in references {
-            let place = reference.strip_prefix('#').unwrap();
-            assert!(document.pointer(place).is_some(), "{reference}");
+            let pointer = reference.strip_prefix('#').unwrap();
+            assert!(document.pointer(pointer).is_some(), "{reference}");
         }
     }
 }

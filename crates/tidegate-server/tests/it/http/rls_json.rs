@@ -1,4 +1,4 @@
-//! `/json` and `/healthcheck`, as envoyproxy/ratelimit has them.
+//! `/json` and `/healthcheck`, as in envoyproxy/ratelimit.
 
 use super::*;
 
@@ -34,12 +34,16 @@ fn ok_then_over_limit() {
 fn requests_in_ratelimit_form() {
     let server = Server::new(RULES);
     let mut client = Client::connect(server.http);
-    // What `curl -d` says, and what a number may be in protojson.
+    // The content type of `curl -d`, and a number that protojson allows.
     let addend = USERS.replace(r#""domain""#, r#""hitsAddend": 2, "domain""#);
-    let form =
-        client.ask("POST", "/json", &["content-type: application/x-www-form-urlencoded"], addend.as_bytes());
+    let form = client.request(
+        "POST",
+        "/json",
+        &["content-type: application/x-www-form-urlencoded"],
+        addend.as_bytes(),
+    );
     assert_eq!(form.status, 200);
-    assert_eq!(client.ask("POST", "/json", &["content-type: text/plain"], USERS.as_bytes()).status, 429);
+    assert_eq!(client.request("POST", "/json", &["content-type: text/plain"], USERS.as_bytes()).status, 429);
 }
 
 #[test]

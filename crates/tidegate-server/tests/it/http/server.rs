@@ -6,18 +6,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::rules;
-use tidegate_server::serve::admin::Admin;
 use tidegate_server::serve::http::Http;
-use tidegate_server::serve::listening::{Address, AcceptOptions, Listener, ConnectionHandler};
+use tidegate_server::serve::http::admin::Admin;
+use tidegate_server::serve::listen::{AcceptOptions, Address, ConnectionHandler, Listener};
 use tidegate_server::serve::rls::Details;
 use tidegate_server::serve::{App, Bounds, Secret};
 use tokio::runtime::Runtime;
 use tokio_util::task::TaskTracker;
 
-/// How long a test waits for something to happen, before it gives up.
+/// How long a test waits for a condition before it fails.
 pub const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How often a test looks whether it has.
+/// How often a test polls a condition.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// A server with both listeners.
@@ -29,7 +29,7 @@ pub struct Server {
     pub runtime: Runtime,
 }
 
-/// What a server is started with.
+/// Options of a server.
 #[derive(Default)]
 pub struct ServerOptions {
     pub bounds: Bounds,
@@ -37,12 +37,12 @@ pub struct ServerOptions {
 }
 
 impl Server {
-    /// With these rules, and everything else as it is by default.
+    /// With these rules and default options.
     pub fn new(rules: &str) -> Self {
         Self::with(rules, ServerOptions::default())
     }
 
-    /// Before any rules are loaded.
+    /// Without loaded rules.
     pub fn without_rules() -> Self {
         Self::start(App::in_memory(Vec::new()).unwrap(), ServerOptions::default())
     }
@@ -58,7 +58,7 @@ impl Server {
         Self::start(app, start)
     }
 
-    /// Takes all rules away, so that whoever is held goes on, at a moment that a test chooses and no clock.
+    /// Removes all rules, so that waiting requests continue when the test wants it, and not by a clock.
     pub fn release_all(&self) {
         self.app.engine.replace(Vec::new()).unwrap();
     }
@@ -92,7 +92,7 @@ impl ListenerStarter<'_> {
     }
 }
 
-/// Waits until it is so.
+/// Waits until the condition is true.
 #[track_caller]
 pub fn wait_until(server: &Server, what: &str, mut is_so: impl FnMut() -> bool) {
     let waited = async {

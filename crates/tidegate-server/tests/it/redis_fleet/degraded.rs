@@ -1,8 +1,8 @@
-//! What is answered while the Redis does not answer.
+//! Answers while Redis does not answer.
 
 use std::time::Duration;
 
-use crate::redis_fleet::asking::{OVER_LIMIT, Resp, check, request_body, post, rls};
+use super::client::{OVER_LIMIT, Resp, check, post, request_body, rls};
 use crate::redis_fleet::{Redis, Server, wait_until};
 
 const RULES: &str = "
@@ -19,15 +19,15 @@ rules:
       on_store_failure: local }
 ";
 
-/// Long enough for a Redis that runs on a busy machine to answer within, most of the time; nothing here depends on it.
+/// Redis usually answers in this time, even on a busy machine. The tests do not depend on it.
 const TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Two servers that know of each other, and a Redis that has just stopped to answer.
+/// Two servers that see each other, and a Redis that was just suspended.
 fn start_and_stop_redis() -> (Redis, [Server; 2]) {
     let redis = Redis::start(&[]);
     let servers = [RULES; 2].map(|rules| Server::start(&redis, rules, TIMEOUT));
     for server in &servers {
-        wait_until("both are known of", || server.sample("tidegate_store_live_nodes") == 2);
+        wait_until("both nodes are live", || server.sample("tidegate_store_live_nodes") == 2);
     }
     redis.pause();
     (redis, servers)
@@ -42,19 +42,19 @@ fn each_server_enforces_its_share_and_marks_its_answers() {
         assert!(answer.has_header("x-tidegate-degraded: true"), "{answer:?}");
         assert_eq!(answer.json()["degraded"], true, "{answer:?}");
         let answer = rls(server, "ann");
-        let marks = |headers: &[envoy_types::pb::envoy::config::core::v3::HeaderValue]| {
+        let degraded_headers = |headers: &[envoy_types::pb::envoy::config::core::v3::HeaderValue]| {
             headers
                 .iter()
                 .filter(|header| header.key == "x-tidegate-degraded" && header.value == "true")
                 .count()
         };
-        assert_eq!(marks(&answer.response_headers_to_add), 1, "{answer:?}");
-        assert_eq!(marks(&answer.request_headers_to_add), 1, "{answer:?}");
+        assert_eq!(degraded_headers(&answer.response_headers_to_add), 1, "{answer:?}");
+        assert_eq!(degraded_headers(&answer.request_headers_to_add), 1, "{answer:?}");
         let metadata = format!("{:?}", answer.dynamic_metadata.as_ref().unwrap().fields["degraded"]);
         assert!(metadata.contains("BoolValue(true)"), "{metadata}");
-        let answer = Resp::connect(server).ask("TIDEGATE.CHECK api user ann");
+        let answer = Resp::connect(server).command("TIDEGATE.CHECK api user ann");
         assert!(answer.starts_with("allowed 0 ") && answer.ends_with(" shared degraded"), "{answer}");
-        // Three of six are its share.
+        // Its share is three of six.
         let answer = check(server, "ann");
         assert_eq!((answer.status, &answer.json()["degraded"]), (429, &true.into()), "{answer:?}");
         assert_eq!(server.sample("tidegate_store_degraded_decisions_total{policy=\"local\"}"), 4);
@@ -78,12 +78,12 @@ fn on_store_failure_of_a_rule() {
         "{answer:?}"
     );
     let detail = answer.json()["detail"].to_string();
-    assert!(detail.contains("closed/1 turns requests away"), "{answer:?}");
+    assert!(detail.contains("closed/1 denies its requests"), "{answer:?}");
     let answer = rls(&server, "eve");
     assert_eq!((answer.overall_code, answer.statuses[0].code), (OVER_LIMIT, OVER_LIMIT), "{answer:?}");
     let decision = answer.response_headers_to_add.iter().find(|header| header.key == "x-tidegate-decision");
     assert_eq!(decision.map(|header| &*header.value), Some("unavailable"), "{answer:?}");
-    let answer = Resp::connect(&server).ask("TIDEGATE.CHECK api user eve");
+    let answer = Resp::connect(&server).command("TIDEGATE.CHECK api user eve");
     assert_eq!(answer, "unavailable 0 1000 0 0 closed degraded");
     let decided =
         |policy| server.sample(&format!("tidegate_store_degraded_decisions_total{{policy=\"{policy}\"}}"));
@@ -91,9 +91,9 @@ fn on_store_failure_of_a_rule() {
     let unavailable =
         "tidegate_decisions_total{protocol=\"http\",domain=\"api\",rule=\"closed\",decision=\"unavailable\"}";
     assert_eq!(server.sample(unavailable), 1);
-    // Only the first few wait for it.
+    // Only the first few requests wait for Redis. Then the breaker opens.
     let breaker = format!("tidegate_store_breaker_open{{server=\"127.0.0.1:{}\"}}", _redis.port);
-    wait_until("it is left alone", || {
+    wait_until("the breaker is open", || {
         check(&server, "bob");
         server.sample(&breaker) == 1
     });
@@ -102,30 +102,30 @@ fn on_store_failure_of_a_rule() {
     assert!(server.sample("tidegate_store_failures_total{reason=\"timed_out\"}") > 0);
 }
 
-/// As envoyproxy/ratelimit's users ask it.
+/// `/json`, as users of envoyproxy/ratelimit call it.
 #[test]
 fn rls_json_marks_degraded_answers() {
     let (_redis, [server, _other]) = start_and_stop_redis();
-    let asked = |user: &str| {
+    let check = |user: &str| {
         let entries = format!(r#"[{{"entries": [{{"key": "user", "value": "{user}"}}]}}]"#);
         post(server.http, "/json", &format!(r#"{{"domain": "api", "descriptors": {entries}}}"#))
     };
-    let answer = asked("eve");
+    let answer = check("eve");
     assert_eq!((answer.status, &answer.json()["overallCode"]), (503, &"OVER_LIMIT".into()), "{answer:?}");
     assert!(
         answer.has_header("retry-after: 1") && answer.has_header("x-tidegate-degraded: true"),
         "{answer:?}"
     );
     for (user, status) in [("ann", 200), ("ann", 200), ("ann", 200), ("ann", 429), ("bob", 200)] {
-        let answer = asked(user);
+        let answer = check(user);
         assert_eq!(answer.status, status, "{answer:?}");
         assert!(answer.has_header("x-tidegate-degraded: true"), "{answer:?}");
         assert!(!answer.head.contains("retry-after"), "{answer:?}");
     }
-    assert!(!asked("nobody").head.contains("x-tidegate-degraded"), "no limit is touched");
+    assert!(!check("nobody").head.contains("x-tidegate-degraded"), "no limit matches");
 }
 
-/// Even if what would be decided is that it never passes.
+/// Even if another limit would never admit the request.
 #[test]
 fn denied_requests_have_a_retry_after() {
     let (_redis, [server, _other]) = start_and_stop_redis();
@@ -136,7 +136,7 @@ fn denied_requests_have_a_retry_after() {
     assert!(answer.has_header("retry-after: 1"), "{answer:?}");
 }
 
-/// No other server knows of it, then or later.
+/// Another server never accepts its token, not even after Redis is back.
 #[test]
 fn a_local_lease_is_valid_on_one_node() {
     let (redis, [server, other]) = start_and_stop_redis();
@@ -154,7 +154,7 @@ fn a_local_lease_is_valid_on_one_node() {
     assert_eq!((answer.status, &answer.json()["result"]), (200, &"released".into()), "{answer:?}");
 }
 
-/// What needs no decision is not made up.
+/// Operations other than decisions fail without the store.
 #[test]
 fn other_operations_fail() {
     let (_redis, [server, _other]) = start_and_stop_redis();
@@ -169,12 +169,12 @@ fn other_operations_fail() {
         assert_eq!(post(server.admin, path, &body).status, 503, "{path}");
     }
     let mut client = Resp::connect(&server);
-    let answer = client.ask("TIDEGATE.PEEK api user ann");
+    let answer = client.command("TIDEGATE.PEEK api user ann");
     assert!(answer.starts_with("-ERR the shared store"), "{answer}");
-    // Its share of 4 is 2.
-    let answers: Vec<String> = (0..3).map(|_| client.ask("CL.THROTTLE ann 3 4 86400")).collect();
+    // The share of each server is 2 of 4.
+    let answers: Vec<String> = (0..3).map(|_| client.command("CL.THROTTLE ann 3 4 86400")).collect();
     assert!(answers[1].starts_with("0 4 0 ") && answers[2].starts_with("1 4 0 "), "{answers:?}");
-    let counted = |operation: &str| {
+    let is_counted = |operation: &str| {
         let name = format!("tidegate_operations_total{{operation=\"{operation}\",result=");
         ["timed_out", "away"].iter().any(|why| {
             let line = format!("{name}\"{why}\"}} 1");
@@ -182,6 +182,6 @@ fn other_operations_fail() {
         })
     };
     for operation in ["explain", "refund", "reset"] {
-        assert!(counted(operation), "{operation}");
+        assert!(is_counted(operation), "{operation}");
     }
 }

@@ -1,14 +1,14 @@
-//! Servers that share a store: a real Redis, which is stopped and let go on while they are asked.
+//! Servers that share a real Redis, which some tests suspend and resume.
 
-mod asking;
-mod deaf;
+mod client;
 mod degraded;
+mod in_flight;
 mod redis;
 mod server;
 mod sharing;
+mod slow_reader;
 mod starting;
-mod together;
 
-use crate::waiting::wait_until;
+use crate::support::wait_until;
 use redis::Redis;
 use server::Server;

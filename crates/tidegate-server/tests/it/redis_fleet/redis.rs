@@ -1,4 +1,4 @@
-//! A Redis that servers share, and that is asked what they did to it.
+//! The shared Redis server, and commands to inspect it.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -6,27 +6,27 @@ use std::ops::Deref;
 
 use tidegate_testing::redis_server::RedisServer;
 
-/// A server that runs for as long as this is kept.
+/// A Redis server that runs until this is dropped.
 pub struct Redis(RedisServer);
 
 impl Redis {
-    /// Starts one with these arguments besides.
+    /// Starts a server with these additional arguments.
     pub fn start(arguments: &[&str]) -> Self {
         Self(RedisServer::start(arguments))
     }
 
-    /// What it answers to a command without spaces in its words, as it is written.
-    pub fn ask(&self, command: &str) -> String {
-        let mut stream = TcpStream::connect(self.address()).expect("it listens");
-        stream.write_all(format!("{command}\r\nQUIT\r\n").as_bytes()).expect("it reads");
+    /// The raw reply to a command whose words contain no spaces.
+    pub fn command(&self, command: &str) -> String {
+        let mut stream = TcpStream::connect(self.address()).expect("Redis listens");
+        stream.write_all(format!("{command}\r\nQUIT\r\n").as_bytes()).expect("Redis reads");
         let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("it is text");
+        stream.read_to_string(&mut answer).expect("the reply is text");
         answer.strip_suffix("+OK\r\n").unwrap_or(&answer).to_owned()
     }
 
-    /// How often scripts were called so far.
+    /// The number of script calls so far.
     pub fn script_calls(&self) -> u64 {
-        let stats = self.ask("INFO commandstats");
+        let stats = self.command("INFO commandstats");
         let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
         line.map_or(0, |line| line.split(',').next().unwrap_or_default().parse().expect("a number"))
     }

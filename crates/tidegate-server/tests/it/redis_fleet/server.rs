@@ -1,4 +1,4 @@
-//! A server of a fleet, in this process.
+//! A node of a fleet, in this process.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use tidegate::redis::{RedisSettings, RedisStore};
 use tidegate::rules::Domain;
 use tidegate::store::NodeStore;
 use tidegate::{Engine, MemoryStore, SystemClock, rules};
-use tidegate_server::serve::admin::Admin;
 use tidegate_server::serve::grpc::Grpc;
 use tidegate_server::serve::http::Http;
-use tidegate_server::serve::listening::{Address, AcceptOptions, Listener, ConnectionHandler};
+use tidegate_server::serve::http::admin::Admin;
+use tidegate_server::serve::listen::{AcceptOptions, Address, ConnectionHandler, Listener};
 use tidegate_server::serve::resp::{Resp, RespBounds};
 use tidegate_server::serve::{App, Fleet};
 use tokio::runtime::Runtime;
@@ -19,19 +19,19 @@ use tokio_util::task::TaskTracker;
 
 use crate::redis_fleet::Redis;
 
-/// As long as a decision may wait where a Redis is to answer, however busy the machine is.
+/// A timeout for decisions that Redis must make, even on a busy machine.
 pub const LONG_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What a server is started with.
+/// Options of a server.
 pub struct Options {
     pub domains: Vec<Domain>,
-    /// How long its decisions wait for the Redis at most.
+    /// The timeout of decisions by Redis.
     pub timeout: Duration,
-    /// What connections that speak the protocol of Redis may take.
+    /// Bounds of connections with the Redis protocol.
     pub resp: RespBounds,
 }
 
-/// All listeners in front of an engine whose counters are in a Redis.
+/// All listeners in front of an engine with counters in Redis.
 pub struct Server {
     pub app: Arc<App>,
     pub http: SocketAddr,
@@ -42,12 +42,12 @@ pub struct Server {
 }
 
 impl Server {
-    /// One that waits for the Redis for as long as that takes.
+    /// A server that always waits for Redis.
     pub fn start_with_long_timeout(redis: &Redis, rules: &str) -> Self {
         Self::start(redis, rules, LONG_TIMEOUT)
     }
 
-    /// One whose decisions wait for so long at most.
+    /// A server with this timeout for Redis.
     pub fn start(redis: &Redis, rules: &str, timeout: Duration) -> Self {
         Self::with(redis, Options { domains: domains(rules), timeout, resp: RespBounds::default() })
     }
@@ -55,13 +55,14 @@ impl Server {
     pub fn with(redis: &Redis, options: Options) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
         let runtime = runtime.expect("a runtime");
-        let mut settings = RedisSettings::new(redis.url().parse().expect("it is an address"));
+        let mut settings = RedisSettings::new(redis.url().parse().expect("a valid URL"));
         settings.timeout = options.timeout;
         let store = runtime.block_on(RedisStore::connect(settings)).unwrap_or_else(|error| panic!("{error}"));
         let store = Arc::new(store);
         let memory = Arc::new(MemoryStore::bounded(1 << 26));
         let node_store = NodeStore::shared(Arc::clone(&store) as _, memory);
-        let engine = Engine::with_store(options.domains, node_store, SystemClock::new()).expect("they go together");
+        let engine =
+            Engine::with_store(options.domains, node_store, SystemClock::new()).expect("valid rules");
         let app = Arc::new(App::new(engine).with_fleet(Fleet::new(store, redis.url())));
         let serving = ListenerStarter { runtime: &runtime, app: &app };
         let http = serving.with(Http::new(Arc::clone(&app)));
@@ -71,7 +72,7 @@ impl Server {
         Self { app, http, grpc, resp, admin, runtime }
     }
 
-    /// The value of a sample of the page of metrics, by its name and labels.
+    /// The value of a metric, by name and labels.
     pub fn sample(&self, name: &str) -> u64 {
         let page = self.app.metrics_page();
         let line = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
@@ -79,7 +80,7 @@ impl Server {
     }
 }
 
-/// What these rules say.
+/// Parses rules.
 pub fn domains(rules: &str) -> Vec<Domain> {
     rules::parse("rules.yaml", rules).unwrap_or_else(|report| panic!("{report}")).domains
 }

@@ -1,6 +1,6 @@
-//! Servers that share a Redis admit a limit together, whatever they are asked by.
+//! Servers that share a Redis enforce one limit together, over all protocols.
 
-use crate::redis_fleet::asking::{OVER_LIMIT, Resp, check, get, request_body, post, rls};
+use super::client::{OVER_LIMIT, Resp, check, get, post, request_body, rls};
 use crate::redis_fleet::{Redis, Server, wait_until};
 
 const RULES: &str = "
@@ -9,24 +9,25 @@ rules:
   - { name: per-user, key: [user], limit: { limit: 6, per: day, algorithm: sliding_log } }
 ";
 
-/// Two by each protocol, half of them at each server.
+/// Two requests by each protocol, one at each server.
 #[test]
 fn a_limit_is_shared_by_nodes_and_protocols() {
     let redis = Redis::start(&[]);
-    let servers = [Server::start_with_long_timeout(&redis, RULES), Server::start_with_long_timeout(&redis, RULES)];
+    let servers =
+        [Server::start_with_long_timeout(&redis, RULES), Server::start_with_long_timeout(&redis, RULES)];
     for (server, left) in servers.iter().zip([5, 2]) {
         let answer = check(server, "ann");
         assert_eq!((answer.status, answer.json()["remaining"].as_u64()), (200, Some(u64::from(left))));
         assert!(answer.json()["degraded"] == false && !answer.head.contains("x-tidegate-degraded"));
         assert_eq!(rls(server, "ann").statuses[0].limit_remaining, left - 1);
-        let answer = Resp::connect(server).ask("TIDEGATE.CHECK api user ann");
+        let answer = Resp::connect(server).command("TIDEGATE.CHECK api user ann");
         assert!(answer.starts_with(&format!("allowed {} 0 ", left - 2)), "{answer}");
         assert!(answer.ends_with(" per-user"), "{answer}");
     }
     for server in &servers {
         assert_eq!(check(server, "ann").status, 429);
         assert_eq!(rls(server, "ann").overall_code, OVER_LIMIT);
-        let answer = Resp::connect(server).ask("TIDEGATE.CHECK api user ann");
+        let answer = Resp::connect(server).command("TIDEGATE.CHECK api user ann");
         assert!(answer.starts_with("denied 0 "), "{answer}");
         assert_eq!(check(server, "bob").status, 200);
     }
@@ -36,14 +37,15 @@ fn a_limit_is_shared_by_nodes_and_protocols() {
 #[test]
 fn other_operations_are_shared() {
     let redis = Redis::start(&[]);
-    let [here, there] = [Server::start_with_long_timeout(&redis, RULES), Server::start_with_long_timeout(&redis, RULES)];
+    let [here, there] =
+        [Server::start_with_long_timeout(&redis, RULES), Server::start_with_long_timeout(&redis, RULES)];
     let body = request_body("ann");
     let costly = body.replace("}}", "}, \"cost\": 6}");
     assert_eq!(post(here.http, "/v1/check", &costly).status, 200);
     assert_eq!(post(there.http, "/v1/peek", &body).status, 429);
     let explained = post(there.http, "/v1/explain?format=text", &body);
     assert!(explained.body.contains("decision: denied by per-user limit 1"), "{explained:?}");
-    assert!(Resp::connect(&there).ask("TIDEGATE.PEEK api user ann").starts_with("denied 0 "));
+    assert!(Resp::connect(&there).command("TIDEGATE.PEEK api user ann").starts_with("denied 0 "));
     assert_eq!(post(there.admin, "/v1/refund", &body).json()["result"], "refunded");
     assert_eq!(post(here.http, "/v1/peek", &body).json()["remaining"], 0);
     assert_eq!(post(here.http, "/v1/check", &body).status, 200);
@@ -67,10 +69,11 @@ rules:
   - { name: jobs, key: [user], limit: { algorithm: concurrency, limit: 1, ttl: 1h } }
 ";
     let redis = Redis::start(&[]);
-    let [here, there] = [Server::start_with_long_timeout(&redis, rules), Server::start_with_long_timeout(&redis, rules)];
+    let [here, there] =
+        [Server::start_with_long_timeout(&redis, rules), Server::start_with_long_timeout(&redis, rules)];
     let body = request_body("ann");
-    let held = post(here.http, "/v1/acquire", &body).json();
-    let token = held["lease"]["token"].as_str().expect("it is held");
+    let acquired = post(here.http, "/v1/acquire", &body).json();
+    let token = acquired["lease"]["token"].as_str().expect("a lease");
     assert_eq!(post(there.http, "/v1/acquire", &body).status, 429);
     let with_token = body.replace("}}", &format!("}}, \"token\": \"{token}\"}}"));
     let renewed = post(there.http, "/v1/renew", &with_token);
@@ -80,28 +83,30 @@ rules:
     assert_eq!(post(there.http, "/v1/release", &with_token).json()["result"], "released");
     assert_eq!(post(here.http, "/v1/release", &with_token).json()["result"], "already_released");
     let again = post(here.http, "/v1/acquire", &body).json();
-    assert!(again["lease"]["fence"].as_u64() > held["lease"]["fence"].as_u64(), "{again}");
+    assert!(again["lease"]["fence"].as_u64() > acquired["lease"]["fence"].as_u64(), "{again}");
 }
 
 #[test]
 fn throttle_and_request_limits_are_shared() {
     let redis = Redis::start(&[]);
-    let [here, there] = [Server::start_with_long_timeout(&redis, RULES), Server::start_with_long_timeout(&redis, RULES)];
+    let [here, there] =
+        [Server::start_with_long_timeout(&redis, RULES), Server::start_with_long_timeout(&redis, RULES)];
     let throttle = "CL.THROTTLE ann 1 1 86400";
-    assert_eq!(Resp::connect(&here).ask(throttle), "0 2 1 -1 86400");
-    assert!(Resp::connect(&there).ask(throttle).starts_with("0 2 0 -1 1"));
-    assert!(Resp::connect(&here).ask(throttle).starts_with("1 2 0 "));
-    assert!(Resp::connect(&here).ask("CL.THROTTLE ann 1 0 60").starts_with("-Cell error: Zero rates"));
+    assert_eq!(Resp::connect(&here).command(throttle), "0 2 1 -1 86400");
+    assert!(Resp::connect(&there).command(throttle).starts_with("0 2 0 -1 1"));
+    assert!(Resp::connect(&here).command(throttle).starts_with("1 2 0 "));
+    assert!(Resp::connect(&here).command("CL.THROTTLE ann 1 0 60").starts_with("-Cell error: Zero rates"));
     let decided = "tidegate_decisions_total{protocol=\"resp\",domain=\"\",rule=\"cl.throttle\",decision=";
     assert_eq!(here.sample(&format!("{decided}\"allowed\"}}")), 1);
     assert_eq!(here.sample(&format!("{decided}\"denied\"}}")), 1);
 }
 
-/// Hits that are given back are given back where all count, once what is charged beside them is decided.
+/// Negative hits refund the shared counter, after the other descriptors of the request are decided.
 #[test]
 fn refunded_hits_are_shared() {
     let redis = Redis::start(&[]);
-    let [here, there] = [Server::start_with_long_timeout(&redis, RULES), Server::start_with_long_timeout(&redis, RULES)];
+    let [here, there] =
+        [Server::start_with_long_timeout(&redis, RULES), Server::start_with_long_timeout(&redis, RULES)];
     let used = request_body("ann").replace("}}", "}, \"cost\": 5}");
     assert_eq!(post(here.http, "/v1/check", &used).status, 200);
     let hits = r#"{"domain": "api", "descriptors": [
@@ -119,17 +124,17 @@ fn refunded_hits_are_shared() {
 fn metrics_and_health_of_the_store() {
     let redis = Redis::start(&[]);
     let server = Server::start_with_long_timeout(&redis, RULES);
-    let mut asked = 0;
-    // What was denied is known for a second, which may be over on a busy machine.
+    let mut requests = 0;
+    // The deny cache keeps a denial for a second, which may pass on a busy machine.
     wait_until("a denial from memory", || {
         check(&server, "ann");
-        asked += 1;
+        requests += 1;
         server.sample("tidegate_store_deny_cache_hits_total") > 0
     });
-    let orders = server.sample("tidegate_store_orders_total");
-    assert_eq!(orders + server.sample("tidegate_store_deny_cache_hits_total"), asked);
-    assert!(orders >= 7, "six are admitted, and the first denial is the store's");
-    assert!((1..=orders).contains(&server.sample("tidegate_store_calls_total")));
+    let plans = server.sample("tidegate_store_plans_total");
+    assert_eq!(plans + server.sample("tidegate_store_deny_cache_hits_total"), requests);
+    assert!(plans >= 7, "the store admits six and makes the first denial");
+    assert!((1..=plans).contains(&server.sample("tidegate_store_calls_total")));
     assert_eq!(server.sample("tidegate_store_coalesced_total"), 0);
     assert_eq!(server.sample("tidegate_store_failures_total{reason=\"timed_out\"}"), 0);
     assert_eq!(server.sample("tidegate_store_degraded_decisions_total{policy=\"local\"}"), 0);

@@ -3,7 +3,7 @@
 use crate::redis_fleet::{Redis, wait_until};
 use crate::serve::server::{Server, run_to_exit};
 
-/// What is said of a store that cannot be used, with nothing on standard output.
+/// The error for a store that cannot be used, with nothing on standard output.
 #[track_caller]
 fn startup_error(args: &[&str]) -> String {
     let args =
@@ -58,26 +58,26 @@ fn the_line_ready_names_the_store_and_no_snapshots_are_written() {
     let log = server.stop();
     assert!(log.contains(&format!("store=\"{}\"", redis.url())) && log.contains("ready"), "{log}");
     assert!(
-        log.contains("no snapshots are written, for counters are in the store at redis://127.0.0.1:"),
+        log.contains("no snapshots are written, because counters are in the store at redis://127.0.0.1:"),
         "{log}"
     );
     assert!(!log.contains("hunter2"), "{log}");
-    assert!(!data.exists(), "nothing is kept there");
-    // They are in the store instead.
+    assert!(!data.exists(), "the data directory is not created");
+    // The counters are in the store instead.
     let again = Server::start(&args);
     let answer: serde_json::Value = again.post("/v1/check", check).body.parse().unwrap();
     assert_eq!(answer["remaining"], 1, "{answer}");
 }
 
-/// One line when it begins and one when it ends, however many decisions there are; and health says so meanwhile.
+/// One line when it begins and one when it ends, for any number of decisions. Health reports it in between.
 #[test]
 fn store_failures_are_logged_and_in_health() {
     let redis = Redis::start(&[]);
     let server = Server::start(&["--store", &redis.url(), "--store-timeout", "50ms"]);
     let check = r#"{"domain": "example", "attributes": {"user": "ann"}}"#;
     redis.pause();
-    let began = "requests are decided without it, as on_store_failure of their rules says";
-    wait_until("it is said", || {
+    let began = "requests are decided without it, by on_store_failure of their rules";
+    wait_until("log and health report it", || {
         server.post("/v1/check", check);
         server.log().contains(began) && server.health()["fleet"]["servers_away"] == 1
     });
@@ -85,11 +85,11 @@ fn store_failures_are_logged_and_in_health() {
     assert_eq!((&health["fleet"]["degraded"], &health["ready"]), (&true.into(), &true.into()), "{health}");
     assert!(health["fleet"]["degraded_since_ms"].is_u64(), "{health}");
     assert_eq!((server.get("/healthz").status, server.get("/readyz").status), (200, 200));
-    server.wait_for_log("is away: ");
-    let ended = "requests are decided by the shared store again";
-    // That it is asked for what is no decision does not mean that it is back: for several seconds, which is several looks.
+    server.wait_for_log("is down: ");
+    let ended = "the shared store decides requests again";
+    // Failed peeks must not end the degraded state, even over several seconds, which are several checks.
     let mut peeks = 0;
-    wait_until("it is asked often", || {
+    wait_until("many peeks were sent", || {
         assert_eq!(server.post("/v1/peek", check).status, 503);
         peeks += 1;
         peeks == 1_000
@@ -97,7 +97,7 @@ fn store_failures_are_logged_and_in_health() {
     assert!(!server.log().contains(ended), "{}", server.log());
     assert_eq!(server.health()["fleet"]["degraded"], true);
     redis.resume();
-    wait_until("it is said that it is over", || {
+    wait_until("the log reports the end", || {
         server.post("/v1/check", check);
         server.log().contains(ended)
     });

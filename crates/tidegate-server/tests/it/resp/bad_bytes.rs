@@ -1,4 +1,4 @@
-//! What is no command: an error in the words of Redis, and the end.
+//! Invalid input: an error with the text of Redis, then the connection is closed.
 
 use crate::resp::{Options, Server};
 
@@ -25,14 +25,14 @@ fn protocol_errors_end_the_connection() {
         (&long, "too big inline request"),
     ] {
         let mut client = server.connect();
-        // What came before is answered.
+        // Earlier commands are answered.
         client.send(format!("PING\r\n{bytes}"));
         client.expect_reply(format!("+PONG\r\n-ERR Protocol error: {error}\r\n"));
         client.expect_end();
     }
 }
 
-/// A page in somebody's browser can make it send a form to a port on that machine. None of its lines is run.
+/// A web page can make a browser send a form to a port on its machine. No line of it is run.
 #[test]
 fn http_is_disconnected() {
     let server = Server::start(&Options::default());
@@ -49,8 +49,10 @@ fn http_is_disconnected() {
         client.send(head);
         client.expect_end();
     }
-    // It has charged nothing.
-    server.connect().assert_reply(&["CL.THROTTLE", "k", "0", "1", "60"], "*5\r\n:0\r\n:1\r\n:0\r\n:-1\r\n:60\r\n");
+    // Nothing was charged.
+    server
+        .connect()
+        .assert_reply(&["CL.THROTTLE", "k", "0", "1", "60"], "*5\r\n:0\r\n:1\r\n:0\r\n:-1\r\n:60\r\n");
 }
 
 #[test]
@@ -61,7 +63,7 @@ fn tls_on_the_plain_port_is_disconnected() {
     client.expect_end();
 }
 
-/// A word of HTTP that a Redis client may well send is just unknown.
+/// An HTTP method that a Redis client may send is just an unknown command.
 #[test]
 fn get_is_an_unknown_command() {
     let server = Server::start(&Options::default());
@@ -87,5 +89,8 @@ fn unknown_commands_are_shown_in_part() {
         &[&"f".repeat(200), "b"],
         format!("{start} '{}', with args beginning with: 'b' \r\n", "f".repeat(128)),
     );
-    client.assert_reply(&["f\r\no", "b\r\nc"], format!("{start} 'f  o', with args beginning with: 'b  c' \r\n"));
+    client.assert_reply(
+        &["f\r\no", "b\r\nc"],
+        format!("{start} 'f  o', with args beginning with: 'b  c' \r\n"),
+    );
 }

@@ -19,15 +19,15 @@ rules:
   - { name: stuck, match: { kind: stuck }, key: [user], limit: 1 per 50 minutes, action: { delay: { max_wait: 1h } } }
 ";
 
-/// The six of an answer: text as it is, numbers rounded to days, for the time goes on.
+/// The six elements of a reply. Times are rounded to days, because time passes during the test.
 fn parse_reply(answer: &str) -> [String; 6] {
     let mut lines = answer.split("\r\n");
     assert_eq!(lines.next(), Some("*6"), "{answer}");
-    std::array::from_fn(|place| {
+    std::array::from_fn(|index| {
         let line = lines.next().expect("six of them");
         match line.as_bytes()[0] {
             b'$' if line != "$-1" => lines.next().expect("its text").to_owned(),
-            b':' if place > 1 => {
+            b':' if index > 1 => {
                 const DAY_MS: i64 = 86_400_000;
                 let number: i64 = line[1..].parse().expect("a number");
                 if number > DAY_MS {
@@ -121,7 +121,7 @@ fn a_peek_charges_nothing() {
     }
 }
 
-/// An attribute named `cost` at the end needs a cost behind it.
+/// An attribute named `cost` at the end needs a cost after it.
 #[test]
 fn an_attribute_named_cost() {
     let server = Server::with_rules(
@@ -148,15 +148,15 @@ fn invalid_calls() {
         }
         let no_cost = |text: &str| {
             format!(
-                "COST '{text}' is no whole number from 0 to 18446744073709551615 (hint: if it is an attribute, add \
-                 COST 1 behind it)"
+                "COST '{text}' is not a whole number from 0 to 18446744073709551615 (hint: if it is an attribute, \
+                 add COST 1 after it)"
             )
         };
         let usage = "there is no attribute (hint: TIDEGATE.CHECK domain key value [key value ...] [COST n])";
         for (arguments, error) in [
             (
                 &["", "user", "1"] as &[&str],
-                "the domain is empty (hint: the name after `domain:` in a rules file)".to_owned(),
+                "the domain is empty (hint: use the name after `domain:` in a rules file)".to_owned(),
             ),
             (
                 &["api", "user", "1", "x"],
@@ -178,14 +178,14 @@ fn invalid_calls() {
             let whole: Vec<&str> = std::iter::once(command).chain(arguments.iter().copied()).collect();
             client.assert_reply(&whole, format!("-ERR {error}\r\n"));
         }
-        for place in 1..=3 {
+        for index in 1..=3 {
             let mut bytes = encode_array(&[command, "a?i", "b?i", "c?i"]);
             let at =
-                bytes.iter().enumerate().filter(|(_, byte)| **byte == b'?').nth(place - 1).expect("it").0;
+                bytes.iter().enumerate().filter(|(_, byte)| **byte == b'?').nth(index - 1).expect("it").0;
             bytes[at] = 0xff;
             client.send(bytes);
             client.expect_reply(format!(
-                "-ERR argument {place} is not UTF-8 (hint: domains and attributes are text)\r\n"
+                "-ERR argument {index} is not UTF-8 (hint: domains and attributes are text)\r\n"
             ));
         }
     }
@@ -208,7 +208,7 @@ fn the_largest_cost_and_the_most_attributes() {
     command.extend(attributes);
     command.extend(["COST", "1"]);
     assert_eq!(parse_reply(&client.call(&command))[1], "1");
-    // A key of nearly a megabyte is a key.
+    // A key of nearly a megabyte is valid.
     let long = "x".repeat(1_000_000);
     for left in ["1", "0"] {
         let answer = client.call(&["TIDEGATE.CHECK", "api", "kind", "hard", "user", &long]);
@@ -216,27 +216,35 @@ fn the_largest_cost_and_the_most_attributes() {
     }
 }
 
-/// A rule that holds a request holds the answer, and the answers behind it; those before it are there at once.
+/// A delayed request delays its reply and later replies. Earlier replies are sent immediately.
 #[test]
 fn a_waiting_request_delays_later_replies() {
     let server = Server::with_rules(RULES);
     let mut client = server.connect();
     let check = ["TIDEGATE.CHECK", "api", "kind", "held"];
     client.send(
-        [encode_array(&["PING"]), encode_array(&check), encode_array(&check), encode_array(&check), encode_array(&["ECHO", "end"])].concat(),
+        [
+            encode_array(&["PING"]),
+            encode_array(&check),
+            encode_array(&check),
+            encode_array(&check),
+            encode_array(&["ECHO", "end"]),
+        ]
+        .concat(),
     );
     client.expect_reply("+PONG\r\n");
     for _ in 0..3 {
         let answer = client.read_reply();
         assert!(answer.starts_with("*6\r\n$7\r\nallowed\r\n:0\r\n:0\r\n"), "{answer}");
-        // Sent while the next one may be held.
+        // Sent while the next request may wait.
         client.send(encode_array(&["ECHO", "more"]));
     }
     client.expect_reply("$3\r\nend\r\n");
     client.expect_reply("$4\r\nmore\r\n".repeat(3));
 }
 
-/// Who goes away while it is held leaves the line: its connection ends, though its turn would come in 50 minutes.
+/// A client that disconnects while its request waits leaves the queue: its connection ends, although the request would
+/// wait 50 minutes.
 #[test]
 fn a_disconnected_client_leaves_the_queue() {
     let server = Server::with_rules(RULES);
@@ -245,24 +253,24 @@ fn a_disconnected_client_leaves_the_queue() {
     client.send(&check);
     assert!(client.read_reply().contains("allowed"));
     client.send([encode_array(&["PING"]), check, encode_array(&["PING"])].concat());
-    // What was before it is answered, so it is held now, or is about to be.
+    // The command before it is answered, so it waits now or very soon.
     client.expect_reply("+PONG\r\n");
     assert_eq!(server.connections(), 1);
     drop(client);
     server.wait_for_connections();
 }
 
-/// A request that is held does not keep others from being answered.
+/// A waiting request does not block other connections.
 #[test]
 fn other_connections_are_not_delayed() {
     let server = Server::with_rules(RULES);
     let check = encode_array(&["TIDEGATE.CHECK", "api", "kind", "stuck"]);
-    let mut held = server.connect();
-    held.send([check.clone(), check].concat());
-    assert!(held.read_reply().contains("allowed"));
+    let mut waiting = server.connect();
+    waiting.send([check.clone(), check].concat());
+    assert!(waiting.read_reply().contains("allowed"));
     let mut other = server.connect();
     other.assert_reply(&["PING"], "+PONG\r\n");
-    held.stream().set_read_timeout(Some(Duration::from_millis(20))).expect("a socket");
+    waiting.stream().set_read_timeout(Some(Duration::from_millis(20))).expect("a socket");
     let mut byte = [0];
-    assert!(std::io::Read::read(held.stream(), &mut byte).is_err(), "it is held");
+    assert!(std::io::Read::read(waiting.stream(), &mut byte).is_err(), "a reply arrived");
 }

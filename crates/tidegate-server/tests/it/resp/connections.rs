@@ -1,4 +1,4 @@
-//! How connections end, and what they may take.
+//! How connections end, and their bounds.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -25,7 +25,7 @@ fn idle_connections_are_closed() {
     unused.expect_end();
 }
 
-/// Those that never ask anything, or never say the password, or never end what they began to say.
+/// Connections that send nothing, or never authenticate, or never finish a command.
 #[test]
 fn unused_connections_are_closed() {
     let bounds = RespBounds {
@@ -38,14 +38,14 @@ fn unused_connections_are_closed() {
     slow.try_send("*2\r\n$4\r\nAU");
     silent.expect_end();
     slow.expect_end();
-    // One that asks is answered before it is closed, unless the machine has other things to do.
-    let heard = std::iter::repeat_with(|| {
+    // A connection that sends a command gets a reply before it is closed, unless the machine is busy.
+    let received = std::iter::repeat_with(|| {
         let mut stranger = server.connect();
         stranger.try_send(encode_array(&["PING"]));
         stranger.until_end()
     });
-    let heard = heard.take(1_000).find(|heard| !heard.is_empty());
-    assert_eq!(heard.as_deref(), Some("-NOAUTH Authentication required.\r\n"));
+    let received = received.take(1_000).find(|received| !received.is_empty());
+    assert_eq!(received.as_deref(), Some("-NOAUTH Authentication required.\r\n"));
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn drain_answers_and_closes() {
     let (mut idle, mut busy) = (server.connect(), server.connect());
     idle.assert_reply(&["PING"], "+PONG\r\n");
     busy.assert_reply(&["PING"], "+PONG\r\n");
-    // Something that is not there in whole is waited for as at any time.
+    // An incomplete command gets its usual timeout.
     busy.send([encode_array(&["ECHO", "a"]), b"*1\r\n$4\r\nPI".to_vec()].concat());
     busy.expect_reply("$1\r\na\r\n");
     server.app.drain.begin();
@@ -64,7 +64,8 @@ fn drain_answers_and_closes() {
     server.wait_for_connections();
 }
 
-/// One that never stops asking ends too, also if it is faster than the server, so that there is always half a command.
+/// A client that never stops sending is closed too, even if it is faster than the server and there is always an
+/// incomplete command.
 #[test]
 fn drain_ends_a_client_that_never_stops() {
     let bounds = RespBounds { command_timeout: Duration::from_millis(80), ..RespBounds::default() };
@@ -79,10 +80,10 @@ fn drain_ends_a_client_that_never_stops() {
     let _ = std::io::Read::read_to_end(client.stream(), &mut rest);
     drop(client);
     server.wait_for_connections();
-    sender.join().expect("it ends with the connection");
+    sender.join().expect("the sender did not end");
 }
 
-/// Nor does one that has always begun something.
+/// The same for a client that always has an incomplete command.
 #[test]
 fn drain_ends_a_client_with_partial_commands() {
     let bounds = RespBounds { command_timeout: Duration::from_millis(80), ..RespBounds::default() };
@@ -94,8 +95,8 @@ fn drain_ends_a_client_with_partial_commands() {
     server.wait_for_connections();
 }
 
-/// A client that asks and never hears is not read any more, so what waits for it is bounded, and it is cut off in the
-/// end.
+/// The server stops reading from a client that never reads replies, so pending output is bounded, and disconnects it in
+/// the end.
 #[test]
 fn a_client_that_never_reads_is_disconnected() {
     let bounds = RespBounds {
@@ -106,14 +107,14 @@ fn a_client_that_never_reads_is_disconnected() {
     let server = Server::start(&Options { bounds, ..Options::default() });
     let mut client = server.connect();
     let commands = encode_array(&["ECHO", &"x".repeat(10_000)]).repeat(100);
-    // Far more than any buffer on the way holds.
+    // Far more than all buffers on the way hold.
     let sent = (0..1_000).take_while(|_| client.stream().write_all(&commands).is_ok()).count();
-    assert!(sent < 1_000, "it was never cut off");
+    assert!(sent < 1_000, "it was never disconnected");
     drop(client);
     server.wait_for_connections();
 }
 
-/// A reply in parts: each wait for room ends when the client has read some.
+/// A reply in parts: each wait for room ends when the client reads.
 #[test]
 fn a_slow_reader_gets_every_reply() {
     let bounds = RespBounds { output_bytes_max: 1 << 12, ..RespBounds::default() };
@@ -131,7 +132,7 @@ fn a_slow_reader_gets_every_reply() {
     sender.join().expect("all was sent");
 }
 
-/// More commands in a row than one turn takes, beside a connection that asks one at a time.
+/// More commands than one turn handles, next to a connection that sends one at a time.
 #[test]
 fn a_long_pipeline_does_not_block_others() {
     let bounds = RespBounds { commands_per_turn_max: 3, ..RespBounds::default() };
@@ -142,14 +143,15 @@ fn a_long_pipeline_does_not_block_others() {
     long.expect_reply("+PONG\r\n".repeat(10_000));
 }
 
-/// All decisions are counted, also of a connection that ends right behind them, and what was not decided.
+/// All decisions are counted, also those of a connection that is closed immediately, and all errors.
 #[test]
 fn counted_decisions_and_errors() {
     let server = Server::start(&Options::default());
     let mut client = server.connect();
     let throttle = encode_array(&["CL.THROTTLE", "k", "1", "1", "86400"]);
-    let others = [encode_array(&["RESET"]), encode_array(&["CL.THROTTLE", "k"]), encode_array(&["nosuch"])].concat();
-    client.send([throttle.repeat(5), others, throttle, encode_array(&["QUIT"])].concat());
+    let commands =
+        [encode_array(&["RESET"]), encode_array(&["CL.THROTTLE", "k"]), encode_array(&["nosuch"])].concat();
+    client.send([throttle.repeat(5), commands, throttle, encode_array(&["QUIT"])].concat());
     (0..10).for_each(|_| drop(client.read_reply()));
     client.expect_end();
     let mut other = server.connect();

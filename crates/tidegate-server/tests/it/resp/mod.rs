@@ -2,15 +2,15 @@
 
 mod bad_bytes;
 mod checks;
-mod clients_say;
+mod concurrency;
 mod connections;
-mod exact;
-mod held;
+mod framing;
+mod handshake;
 mod passwords;
-mod pieces;
 mod server;
 mod throttle;
 mod throttle_model;
 mod timeouts;
+mod waiting;
 
 use server::{Client, Options, Server};

@@ -1,4 +1,4 @@
-//! A password, and none.
+//! With and without a password.
 
 use crate::resp::{Options, Server};
 
@@ -38,7 +38,7 @@ fn commands_need_the_password() {
     client.assert_reply(&["PING"], NO_AUTH);
     client.assert_reply(&["AUTH", "s3cret"], OK);
     client.assert_reply(&["PING"], "+PONG\r\n");
-    // A wrong guess takes nothing away.
+    // A wrong password does not end the authentication.
     client.assert_reply(&["AUTH", "x"], WRONG);
     client.assert_reply(&["PING"], "+PONG\r\n");
     client.assert_reply(&["RESET"], "+RESET\r\n");
@@ -51,7 +51,7 @@ fn commands_need_the_password() {
     other.assert_reply(&["PING"], "+PONG\r\n");
 }
 
-/// As in a pipeline of a client that connects: what comes behind the password is answered.
+/// As in the pipeline of a client that connects: commands after AUTH are answered.
 #[test]
 fn auth_in_a_pipeline() {
     let server = Server::start(&Options { password: Some("s3cret"), ..Options::default() });

@@ -1,4 +1,4 @@
-//! A server on a free port, and clients that say and hear bytes.
+//! A server on a free port, and clients that send and read raw bytes.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -7,19 +7,19 @@ use std::time::Duration;
 
 use tidegate::rules;
 use tidegate::rules::{Descriptor, Entry, Request};
-use tidegate_server::serve::listening::{Address, AcceptOptions, Listener};
+use tidegate_server::serve::listen::{AcceptOptions, Address, Listener};
 use tidegate_server::serve::resp::{Resp, RespBounds};
 use tidegate_server::serve::settings::Secret;
 use tidegate_server::serve::{App, Protocol};
 use tokio::runtime::Runtime;
 use tokio_util::task::TaskTracker;
 
-use crate::waiting::wait_until;
+use crate::support::wait_until;
 
 /// Longer than anything here takes, on any machine.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// What a server is started with.
+/// Options of a server.
 #[derive(Default)]
 pub struct Options<'a> {
     pub rules: &'a str,
@@ -35,7 +35,7 @@ pub struct Server {
     tasks: TaskTracker,
 }
 
-/// One connection.
+/// A connection.
 pub struct Client {
     stream: TcpStream,
 }
@@ -64,7 +64,7 @@ impl Server {
         Self { app, address, runtime, tasks }
     }
 
-    /// With rules and nothing else that is special.
+    /// With these rules and default options.
     pub fn with_rules(rules: &str) -> Self {
         Self::start(&Options { rules, ..Options::default() })
     }
@@ -84,20 +84,20 @@ impl Server {
         ended.expect("connections end");
     }
 
-    /// Waits until rules hold so many requests.
+    /// Waits until this many requests are in wait queues.
     #[track_caller]
     pub fn wait_until_waiting(&self, requests: u64) {
         wait_until(&format!("{requests} held requests"), || self.app.engine.waiting_requests() == requests);
     }
 
-    /// Forgets what was used of this key, so that whoever is in front in its line may leave.
+    /// Forgets the usage of this key, so that the head of its queue is admitted.
     pub fn reset(&self, domain: &str, entries: &[Entry<'_>]) {
         let descriptors = [Descriptor::new(entries, 1)];
         let request = Request { domain, descriptors: &descriptors };
         self.runtime.block_on(self.app.reset(&request)).expect("a plan has room for it");
     }
 
-    /// How many connections there are.
+    /// The number of open connections.
     pub fn connections(&self) -> usize {
         self.tasks.len()
     }
@@ -108,15 +108,15 @@ impl Client {
         self.stream.write_all(bytes.as_ref()).expect("it reads");
     }
 
-    /// The next answer is this, to the byte.
+    /// Asserts the next reply, byte for byte.
     #[track_caller]
     pub fn expect_reply(&mut self, bytes: impl AsRef<[u8]>) {
         let expected = bytes.as_ref();
-        let mut heard = vec![0; expected.len()];
+        let mut received = vec![0; expected.len()];
         let mut length = 0;
-        while length < heard.len() && heard[..length] == expected[..length] {
-            match self.stream.read(&mut heard[length..]) {
-                // The process was stopped for a while, and goes on.
+        while length < received.len() && received[..length] == expected[..length] {
+            match self.stream.read(&mut received[length..]) {
+                // The process was stopped for a while, and continues.
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 read => match read.expect("an answer in time") {
                     0 => break,
@@ -124,47 +124,47 @@ impl Client {
                 },
             }
         }
-        assert_eq!(printable(&heard[..length]), printable(expected));
+        assert_eq!(printable(&received[..length]), printable(expected));
     }
 
-    /// Nothing more comes, and the connection is closed.
+    /// Asserts that the connection is closed without further bytes.
     #[track_caller]
     pub fn expect_end(&mut self) {
         assert_eq!(self.until_end(), "");
     }
 
-    /// All that comes until the connection is closed.
+    /// Reads everything until the connection is closed.
     #[track_caller]
     pub fn until_end(&mut self) -> String {
         let mut rest = Vec::new();
         match self.stream.read_to_end(&mut rest) {
             Ok(_) => {}
-            // With bytes on their way that nobody reads, the end is a reset.
+            // With unread bytes, the end is a reset.
             Err(error) if error.kind() == ErrorKind::ConnectionReset => {}
             Err(error) => panic!("it is not closed: {error}"),
         }
         printable(&rest)
     }
 
-    /// The same as [`send`](Self::send) where the connection may be closed already.
+    /// Like [`send`](Self::send), but the connection may already be closed.
     pub fn try_send(&mut self, bytes: impl AsRef<[u8]>) {
         let _ = self.stream.write_all(bytes.as_ref());
     }
 
-    /// Says a command as an array, and hears this.
+    /// Sends a command as an array, and asserts the reply.
     #[track_caller]
     pub fn assert_reply(&mut self, command: &[&str], answer: impl AsRef<[u8]>) {
         self.send(encode_array(command));
         self.expect_reply(answer);
     }
 
-    /// Says a command in words without spaces, and hears one whole answer.
+    /// Sends a command as an array, and returns its reply.
     pub fn call(&mut self, command: &[&str]) -> String {
         self.send(encode_array(command));
         self.read_reply()
     }
 
-    /// One whole answer, as it is written.
+    /// Reads one complete reply, as it was encoded.
     pub fn read_reply(&mut self) -> String {
         let line = self.line();
         let mut answer = line.clone() + "\r\n";
@@ -193,7 +193,7 @@ impl Client {
         String::from_utf8(line).expect("text")
     }
 
-    /// Says that nothing more comes, and goes on hearing.
+    /// Closes the sending side, and keeps reading.
     pub fn stop_sending(&mut self) {
         self.stream.shutdown(std::net::Shutdown::Write).expect("a socket");
     }
@@ -203,7 +203,7 @@ impl Client {
     }
 }
 
-/// A command as clients send it.
+/// A command encoded as clients send it.
 pub fn encode_array(command: &[&str]) -> Vec<u8> {
     let mut bytes = format!("*{}\r\n", command.len()).into_bytes();
     for argument in command {

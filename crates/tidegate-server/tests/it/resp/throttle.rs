@@ -1,4 +1,4 @@
-//! `CL.THROTTLE` by its bytes.
+//! `CL.THROTTLE`, byte for byte.
 
 use tidegate::Clock as _;
 
@@ -9,7 +9,7 @@ fn encode_reply(numbers: [i64; 5]) -> String {
     numbers.iter().fold("*5\r\n".to_owned(), |reply, number| reply + &format!(":{number}\r\n"))
 }
 
-/// What a server answers to calls, as of the moment of the first one.
+/// Calls to a server, with the time of the first one.
 struct Calls<'s> {
     server: &'s Server,
     began_ns: u64,
@@ -20,8 +20,7 @@ impl<'s> Calls<'s> {
         Self { server, began_ns: server.app.engine.clock().now().as_nanos() }
     }
 
-    /// The answer is this; where it says in how many seconds, so many may have passed as the calls took, which on a slow
-    /// machine may be some.
+    /// Asserts the reply. Its seconds may be lower by the time that the calls took, which matters on a slow machine.
     #[track_caller]
     fn assert_next(&self, client: &mut Client, expected: [i64; 5]) {
         let answer = client.read_reply();
@@ -31,13 +30,13 @@ impl<'s> Calls<'s> {
             answer.split("\r\n").filter_map(|line| line.strip_prefix(':')?.parse().ok()).collect();
         assert_eq!((answer.lines().next(), &numbers[..3]), (Some("*5"), &expected[..3]), "{answer}");
         for (number, expected) in numbers[3..].iter().zip(&expected[3..]) {
-            let least = if *expected < 0 { *expected } else { expected - took };
-            assert!((least..=*expected).contains(number), "{answer} after {took} s, not {expected}");
+            let min = if *expected < 0 { *expected } else { expected - took };
+            assert!((min..=*expected).contains(number), "{answer} after {took} s, not {expected}");
         }
     }
 }
 
-/// As redis-cell answered the same calls.
+/// The same replies as redis-cell's.
 #[test]
 fn matches_redis_cell() {
     let server = Server::start(&Options::default());
@@ -61,7 +60,7 @@ fn matches_redis_cell() {
             (&["2", "1", "60", "5"], [1, 3, 1, -1, 120]),
             (&["+2", "01", "60", "+1"], [0, 3, 0, -1, 180]),
             (&["2", "1", "60"], [1, 3, 0, 60, 180]),
-            // One arrival time, whatever is asked for.
+            // One arrival time, whatever the limit.
             (&["0", "1", "60", "0"], [1, 1, 0, 120, 180]),
             (&["99", "1", "60"], [0, 100, 96, -1, 240]),
             (&["5", "1", "3600"], [0, 6, 4, -1, 3840]),
@@ -78,9 +77,9 @@ fn invalid_calls() {
     let mut client = server.connect();
     let usage = "Usage: cl.throttle <key> <max_burst> <count per period> <period> [<quantity>]";
     let units = (1_u64 << 40) - 1;
-    let burst_range = format!("max_burst goes from 0 to {}", units - 1);
-    let count_range = format!("count goes from 1 to {units}");
-    let period_range = "period goes from 1 to 315360000";
+    let burst_range = format!("max_burst must be from 0 to {}", units - 1);
+    let count_range = format!("count must be from 1 to {units}");
+    let period_range = "period must be from 1 to 315360000";
     let count = units.to_string();
     let too_much = (units + 1).to_string();
     for (numbers, error) in [
@@ -102,21 +101,27 @@ fn invalid_calls() {
         (&["k", "1", &too_much, "60"], &count_range),
         (&["k", "1", "1", "-1"], period_range),
         (&["k", "1", "1", "315360001"], period_range),
-        (&["k", "1", "1", "60", "-1"], "quantity goes from 0 to 9223372036854775807"),
+        (&["k", "1", "1", "60", "-1"], "quantity must be from 0 to 9223372036854775807"),
     ] {
         let command: Vec<&str> = ["CL.THROTTLE"].into_iter().chain(numbers.iter().copied()).collect();
         client.assert_reply(&command, format!("-Cell error: {error}\r\n"));
     }
-    // Nothing of that was charged, and the ends of the range are in it.
+    // Nothing was charged, and the ends of the range are valid.
     client.assert_reply(&["CL.THROTTLE", "k", "1", "1", "60"], encode_reply([0, 2, 1, -1, 60]));
     let burst = (units - 1).to_string();
     let limit = i64::try_from(units).expect("it fits");
-    client.assert_reply(&["CL.THROTTLE", "l", &burst, "1", "315360000"], encode_reply([0, limit, limit - 1, -1, 315_360_000]));
-    client.assert_reply(&["CL.THROTTLE", "m", "0", &count, "1", "9223372036854775807"], encode_reply([1, 1, 1, -1, 0]));
+    client.assert_reply(
+        &["CL.THROTTLE", "l", &burst, "1", "315360000"],
+        encode_reply([0, limit, limit - 1, -1, 315_360_000]),
+    );
+    client.assert_reply(
+        &["CL.THROTTLE", "m", "0", &count, "1", "9223372036854775807"],
+        encode_reply([1, 1, 1, -1, 0]),
+    );
 }
 
-/// Rates of more than one per microsecond, which redis-cell cannot tell from no limit. What is taken here takes a day to
-/// come back.
+/// Rates above one per microsecond, which redis-cell cannot distinguish from no limit. What is charged here takes a day
+/// to be available again.
 #[test]
 fn large_rates_are_enforced() {
     let server = Server::start(&Options::default());
@@ -128,7 +133,7 @@ fn large_rates_are_enforced() {
     assert!(client.call(&all).starts_with("*5\r\n:1\r\n"));
 }
 
-/// Keys are bytes, and empty ones are keys too.
+/// Keys are bytes and may be empty.
 #[test]
 fn any_bytes_are_a_key() {
     let server = Server::start(&Options::default());

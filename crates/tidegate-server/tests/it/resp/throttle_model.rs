@@ -1,10 +1,10 @@
-//! `CL.THROTTLE` against the plainest model of redis-cell's arithmetic, in fractions instead of floating point.
+//! `CL.THROTTLE` against a simple model of redis-cell's arithmetic, with fractions instead of floating point.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
 use proptest::prelude::*;
-use tidegate::{MemoryStore, Timestamp, OutcomeKind};
+use tidegate::{MemoryStore, OutcomeKind, Timestamp};
 use tidegate_server::serve::resp::{Quota, ThrottleAnswer, ThrottleCache};
 
 const SECOND_NS: i128 = 1_000_000_000;
@@ -17,7 +17,7 @@ struct Fraction {
 }
 
 impl Fraction {
-    /// In lowest terms, so that sums of many stay small.
+    /// In lowest terms, so that long sums stay small.
     fn new(over: i128, under: i128) -> Self {
         let (mut divisor, mut rest) = (over.abs(), under);
         while rest != 0 {
@@ -27,7 +27,10 @@ impl Fraction {
     }
 
     fn plus(self, other: Self) -> Self {
-        Self::new(self.numerator * other.denominator + other.numerator * self.denominator, self.denominator * other.denominator)
+        Self::new(
+            self.numerator * other.denominator + other.numerator * self.denominator,
+            self.denominator * other.denominator,
+        )
     }
 
     fn minus(self, other: Self) -> Self {
@@ -42,9 +45,10 @@ impl Fraction {
         if self.compare(other) == Ordering::Less { other } else { self }
     }
 
-    /// Up to a whole nanosecond, then as redis-cell rounds: whole seconds, and one more if there are milliseconds.
+    /// Rounds up to a nanosecond, then as redis-cell does: whole seconds, plus one if there are milliseconds.
     fn seconds(self) -> i64 {
-        let nanos = self.numerator.div_euclid(self.denominator) + i128::from(self.numerator.rem_euclid(self.denominator) > 0);
+        let nanos = self.numerator.div_euclid(self.denominator)
+            + i128::from(self.numerator.rem_euclid(self.denominator) > 0);
         let milliseconds = nanos / 1_000_000;
         i64::try_from(milliseconds / 1_000 + i128::from(milliseconds % 1_000 > 0)).expect("a time")
     }
@@ -57,7 +61,7 @@ struct Model {
 }
 
 impl Model {
-    fn ask(&mut self, now_ns: u64, key: u8, quota: Quota, quantity: i64) -> ThrottleAnswer {
+    fn throttle(&mut self, now_ns: u64, key: u8, quota: Quota, quantity: i64) -> ThrottleAnswer {
         let now = Fraction::new(i128::from(now_ns), 1);
         let interval = Fraction::new(i128::from(quota.period) * SECOND_NS, i128::from(quota.count));
         let times = |units: i64| Fraction::new(interval.numerator * i128::from(units), interval.denominator);
@@ -79,7 +83,7 @@ impl Model {
         let free = tolerance.minus(ahead).max(Fraction::new(0, 1));
         let remaining = free.numerator * interval.denominator / (free.denominator * interval.numerator);
         ThrottleAnswer {
-            verdict: if is_denied { OutcomeKind::Denied } else { OutcomeKind::Allowed },
+            kind: if is_denied { OutcomeKind::Denied } else { OutcomeKind::Allowed },
             limit,
             remaining: i64::try_from(remaining).expect("no more than the limit"),
             retry_after_seconds,
@@ -119,7 +123,7 @@ fn assert_matches_model(quotas: &[Quota], calls: &[Call], quota_of: impl Fn(&Cal
     for call in calls {
         now_ns += call.after_ns;
         let quota = quotas[quota_of(call)];
-        let expected = model.ask(now_ns, call.key, quota, call.quantity);
+        let expected = model.throttle(now_ns, call.key, quota, call.quantity);
         let now = Timestamp::from_nanos(now_ns);
         let answer = throttles.throttle(&store, now, &[call.key], quota, call.quantity);
         assert_eq!(answer, Ok(expected), "{call:?} {quota:?}");
@@ -134,7 +138,7 @@ fn quota(count: impl Strategy<Value = i64>) -> impl Strategy<Value = Quota> {
 
 proptest! {
     #![proptest_config(tidegate_testing::proptest_config(64))]
-    /// Any rate at all, a key with one of them.
+    /// Any rate, one per key.
     #[test]
     fn each_key_with_its_rate(
         quotas in proptest::collection::vec(quota(prop_oneof![1..100_i64, 1..10_000_000_000_i64]), 3),
@@ -143,8 +147,8 @@ proptest! {
         assert_matches_model(&quotas, &calls, |call| usize::from(call.key));
     }
 
-    /// Rates that change from call to call, more of them than a connection remembers. Those whose interval is a whole
-    /// number of nanoseconds, for what is below one is not kept from one L to another.
+    /// Rates that change from call to call, more than a connection caches. Their interval is a whole number of
+    /// nanoseconds, because a fraction is lost when the rate changes.
     #[test]
     fn rates_that_change(
         quotas in proptest::collection::vec(

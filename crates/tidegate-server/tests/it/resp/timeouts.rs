@@ -1,4 +1,4 @@
-//! Connections that are kept open for nothing: those that never end what they begin, and strangers.
+//! Connections without use: incomplete commands, and clients that do not authenticate.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::resp::{Client, Options, Server};
 const SHORT: Duration = Duration::from_millis(80);
 const LONG: Duration = Duration::from_secs(3_600);
 
-/// Only commands that do not come to their end take too long.
+/// Only incomplete commands time out.
 fn short_command_timeout() -> RespBounds {
     RespBounds {
         idle_timeout: Some(LONG),
@@ -21,7 +21,7 @@ fn short_command_timeout() -> RespBounds {
     }
 }
 
-/// Only strangers take too long.
+/// Only unauthenticated connections time out.
 fn short_unused_timeout() -> RespBounds {
     RespBounds {
         idle_timeout: Some(LONG),
@@ -31,10 +31,10 @@ fn short_unused_timeout() -> RespBounds {
     }
 }
 
-/// Says this over and over, faster than any of the timeouts, until the connection is closed.
+/// Sends these bytes again and again, faster than any timeout, until the connection is closed.
 #[track_caller]
 pub fn send_until_closed(client: &mut Client, bytes: &[u8]) {
-    /// Many times what any of the timeouts takes.
+    /// Many times the longest timeout.
     const TIMES_MAX: usize = 10_000;
     let stream = client.stream();
     stream.set_read_timeout(Some(Duration::from_millis(2))).expect("a socket");
@@ -49,7 +49,7 @@ pub fn send_until_closed(client: &mut Client, bytes: &[u8]) {
             Err(_) => return,
         }
     }
-    panic!("it is never closed");
+    panic!("the connection was never closed");
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn a_partial_command_times_out() {
     }
 }
 
-/// That there is a little more of it each time does not make it a command.
+/// More bytes do not extend the timeout.
 #[test]
 fn a_slow_command_times_out() {
     let server = Server::start(&Options { bounds: short_command_timeout(), ..Options::default() });
@@ -75,7 +75,7 @@ fn a_slow_command_times_out() {
     send_until_closed(&mut bulk, b"x");
 }
 
-/// A command that is late ends only its own connection's time: each has as long as any other.
+/// The timeout starts with each command.
 #[test]
 fn the_command_timeout_starts_with_the_command() {
     let bounds = RespBounds { command_timeout: LONG, ..short_command_timeout() };
@@ -88,8 +88,8 @@ fn the_command_timeout_starts_with_the_command() {
     client.expect_reply("+PONG\r\n");
 }
 
-/// Whatever they say: nothing at all, commands that are refused, empty lines, or one command that begins where the last
-/// one ends, so that there always is one that has just begun.
+/// Whatever the client sends: nothing, rejected commands, empty lines, or commands that start where the last one ends,
+/// so that there is always an incomplete one.
 #[test]
 fn unauthenticated_connections_time_out() {
     let bounds = short_unused_timeout();
@@ -100,9 +100,9 @@ fn unauthenticated_connections_time_out() {
     for words in ["*1\r\n$4\r\nPING\r\n", "\r\n", "*0\r\n", "AUTH guess\r\n", "HELLO 3\r\n", "nosuch\r\n"] {
         send_until_closed(&mut server.connect(), words.as_bytes());
     }
-    for (begun, on_and_on) in [("\r", "\n\r"), ("PI", "NG\r\nPI"), ("*1\r\n$4\r\n", "PING\r\n*1\r\n$4\r\n")] {
+    for (start, on_and_on) in [("\r", "\n\r"), ("PI", "NG\r\nPI"), ("*1\r\n$4\r\n", "PING\r\n*1\r\n$4\r\n")] {
         let mut client = server.connect();
-        client.send(begun);
+        client.send(start);
         send_until_closed(&mut client, on_and_on.as_bytes());
     }
     silent.expect_end();
@@ -110,31 +110,31 @@ fn unauthenticated_connections_time_out() {
     server.wait_for_connections();
 }
 
-/// Nor does one that never stops to send, so that there always is something to read.
+/// A client that never stops sending, so that there is always something to read, is closed too.
 #[test]
 fn a_flood_does_not_keep_unauthenticated_connections_open() {
     let bounds = short_unused_timeout();
     let server = Server::start(&Options { bounds, password: Some("s3cret"), ..Options::default() });
     let mut client = server.connect();
     let lines = b"\r\n".repeat(100_000);
-    // Far more than the time takes that it has.
+    // Far more than fits into the timeout.
     let is_closed = (0..10_000).any(|_| client.stream().write_all(&lines).is_err());
-    assert!(is_closed, "it is never closed");
+    assert!(is_closed, "the connection was never closed");
 }
 
 #[test]
 fn authenticated_connections_stay_open() {
     let bounds = short_unused_timeout();
     let server = Server::start(&Options { bounds, password: Some("s3cret"), ..Options::default() });
-    // It may be closed before it has said anything, if the machine has other things to do. Then another one tries.
-    let known = std::iter::repeat_with(|| {
+    // The connection may be closed before it authenticates, if the machine is busy. Then another one tries.
+    let accepted = std::iter::repeat_with(|| {
         let mut client = server.connect();
         client.try_send(encode_array(&["AUTH", "s3cret"]));
         (client.stream().peek(&mut [0]).unwrap_or(0) > 0).then_some(client)
     });
-    let mut client = known.take(1_000).flatten().next().expect("one is let in");
+    let mut client = accepted.take(1_000).flatten().next().expect("no connection was accepted");
     client.expect_reply("+OK\r\n");
-    // Strangers that came after it are closed, and it is not.
+    // Unauthenticated connections that were opened later are closed, and this one is not.
     server.connect().expect_end();
     server.connect().expect_end();
     client.assert_reply(&["PING"], "+PONG\r\n");

@@ -1,4 +1,4 @@
-//! What is printed when it starts.
+//! The output at startup.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
@@ -23,7 +23,7 @@ fn off_disables_a_listener() {
     assert_eq!(server.addresses.keys().collect::<Vec<_>>(), ["http"]);
 }
 
-/// The lines that it prints for people, until it has said it all.
+/// The lines that the server prints at startup.
 fn printed_lines(args: &[&str]) -> Vec<String> {
     let mut child = Server::command(&[])
         .args([
@@ -41,7 +41,7 @@ fn printed_lines(args: &[&str]) -> Vec<String> {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // Ready is said after everything was printed.
+    // `ready` is logged after everything is printed.
     for line in BufReader::new(child.stderr.take().unwrap()).lines() {
         if line.unwrap().contains("ready") {
             break;
@@ -79,7 +79,7 @@ fn without_rules_example_commands_are_printed() {
     assert!(command("redis-cli").contains(&format!("-p {port} ")));
 }
 
-/// What `cargo run` does.
+/// As with `cargo run`.
 #[test]
 fn without_a_command_it_serves() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
@@ -93,7 +93,7 @@ fn without_a_command_it_serves() {
     assert!(first.unwrap().unwrap().starts_with("http 127.0.0.1:"));
 }
 
-/// What is printed for HTTP, run as it is printed: it needs `curl`, so the request in it is sent by hand.
+/// The printed command needs `curl`, so the test sends its request itself.
 #[test]
 fn the_http_example_is_denied_at_the_fourth_request() {
     let server = Server::start(&[]);

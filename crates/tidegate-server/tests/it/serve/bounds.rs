@@ -1,34 +1,33 @@
-//! No more connections, nor requests that wait, than there may be.
+//! `--connections-max` and `--queue-max`.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use crate::serve::server::{ask, connect};
+use crate::serve::server::{connect, http_request};
 use crate::serve::{Directory, Server, wait_until};
 
-/// Longer than anything here takes, on any machine.
+/// Longer than anything here takes on any machine.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 #[test]
 fn connections_over_the_limit_are_closed() {
     let server = Server::start(&["--connections-max", "2"]);
     let open = || TcpStream::connect(server.address("http")).unwrap();
-    let held = [open(), open()];
+    let is_waiting = [open(), open()];
     let mut beyond = open();
-    assert_eq!(beyond.read(&mut [0]).unwrap_or(0), 0, "it is closed");
-    let metrics = ask(connect(server.address("admin")), "GET", "/metrics", "").body;
+    assert_eq!(beyond.read(&mut [0]).unwrap_or(0), 0, "the connection is closed");
+    let metrics = http_request(connect(server.address("admin")), "GET", "/metrics", "").body;
     let refused = r#"tidegate_connections_refused_total{protocol="http",reason="too_many"} 1"#;
     assert!(metrics.lines().any(|line| line == refused), "{metrics}");
-    // Another listener has room of its own.
+    // Each listener has its own maximum.
     let other = TcpStream::connect(server.address("resp")).unwrap();
-    drop((held, other));
+    drop((is_waiting, other));
     wait_until("there is room again", || {
         let mut stream = open();
-        let asked =
-            stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+        let sent = stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
         let mut answer = String::new();
-        asked.is_ok() && stream.read_to_string(&mut answer).is_ok() && answer.starts_with("HTTP/1.1 200")
+        sent.is_ok() && stream.read_to_string(&mut answer).is_ok() && answer.starts_with("HTTP/1.1 200")
     });
 }
 
@@ -38,27 +37,27 @@ fn requests_over_queue_max_are_denied() {
     let rules = "domain: api\nrules:\n  - { name: held, key: [user], limit: 1 per 10 minutes, \
                  action: { delay: { max_wait: 1h } } }\n";
     let server = Server::start(&["--rules", &directory.write("rules.yaml", rules), "--queue-max", "2"]);
-    let held = |requests: u64| {
-        let page = ask(connect(server.address("admin")), "GET", "/metrics", "").body;
-        page.contains(&format!("\ntidegate_held_requests {requests}\n"))
+    let is_waiting = |requests: u64| {
+        let page = http_request(connect(server.address("admin")), "GET", "/metrics", "").body;
+        page.contains(&format!("\ntidegate_waiting_requests {requests}\n"))
     };
-    let asking = |user: &str| {
+    let send_check = |user: &str| {
         let mut stream = TcpStream::connect(server.address("resp")).unwrap();
         stream.write_all(format!("TIDEGATE.CHECK api user {user}\n").as_bytes()).unwrap();
         stream
     };
     assert_eq!(server.check("ann"), 200);
-    let _first = asking("ann");
-    wait_until("one is held", || held(1));
-    let _second = asking("ann");
-    wait_until("two are held", || held(2));
-    let mut beyond = asking("ann");
+    let _first = send_check("ann");
+    wait_until("one request waits", || is_waiting(1));
+    let _second = send_check("ann");
+    wait_until("two requests wait", || is_waiting(2));
+    let mut beyond = send_check("ann");
     beyond.set_read_timeout(Some(DEADLINE)).unwrap();
     let mut answer = [0; b"*6\r\n$6\r\ndenied".len()];
-    beyond.read_exact(&mut answer).expect("it is not held");
+    beyond.read_exact(&mut answer).expect("it is answered, not queued");
     assert_eq!(&answer, b"*6\r\n$6\r\ndenied");
-    // Another key has room of its own.
+    // Each key has its own maximum.
     assert_eq!(server.check("bob"), 200);
-    let _third = asking("bob");
-    wait_until("three are held", || held(3));
+    let _third = send_check("bob");
+    wait_until("three requests wait", || is_waiting(3));
 }

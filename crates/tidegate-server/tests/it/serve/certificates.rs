@@ -1,4 +1,4 @@
-//! Certificates for tests, and clients that go by them.
+//! Certificates for tests, and TLS clients.
 
 use std::io;
 use std::net::TcpStream;
@@ -9,7 +9,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-/// Who signs certificates.
+/// A certificate authority.
 pub struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 /// A certificate with its key.
@@ -30,7 +30,7 @@ impl Authority {
         self.0.pem()
     }
 
-    /// A certificate for this machine, of this name.
+    /// A certificate for this machine with this common name.
     pub fn sign(&self, name: &str) -> Certificate {
         let mut params = CertificateParams::new(["127.0.0.1".to_owned(), "localhost".to_owned()]).unwrap();
         params.distinguished_name.push(DnType::CommonName, name);
@@ -50,46 +50,50 @@ impl Certificate {
     }
 }
 
-/// A client that trusts an authority, and shows a certificate if it has one.
+/// A client that trusts an authority, and may have a certificate.
 pub struct Client(Arc<ClientConfig>);
 
-/// What a client came to terms on.
+/// A TLS connection after the handshake.
 pub struct TlsConnection {
     pub stream: StreamOwned<ClientConnection, TcpStream>,
     pub alpn: Option<Vec<u8>>,
-    /// What the server showed.
+    /// The server's certificate.
     pub server_certificate: CertificateDer<'static>,
 }
 
 impl Client {
-    pub fn new(authority: &Authority, speaks: &[&[u8]], shows: Option<&Certificate>) -> Self {
+    pub fn new(authority: &Authority, alpn: &[&[u8]], certificate: Option<&Certificate>) -> Self {
         let mut roots = RootCertStore::empty();
         roots.add(authority.0.der().clone()).unwrap();
         let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
             .unwrap()
             .with_root_certificates(roots);
-        let mut config = match shows {
+        let mut config = match certificate {
             None => config.with_no_client_auth(),
-            Some(shown) => {
-                let key = PrivateKeyDer::try_from(shown.key.serialize_der()).unwrap();
-                config.with_client_auth_cert(vec![shown.certificate.der().clone()], key).unwrap()
+            Some(certificate) => {
+                let key = PrivateKeyDer::try_from(certificate.key.serialize_der()).unwrap();
+                config.with_client_auth_cert(vec![certificate.certificate.der().clone()], key).unwrap()
             }
         };
-        config.alpn_protocols = speaks.iter().map(|name| name.to_vec()).collect();
+        config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
         Self(Arc::new(config))
     }
 
     /// Connects to `tls:127.0.0.1:8443`.
     pub fn connect(&self, address: &str) -> io::Result<TlsConnection> {
-        let mut stream = TcpStream::connect(address.strip_prefix("tls:").expect("it is encrypted"))?;
+        let mut stream = TcpStream::connect(address.strip_prefix("tls:").expect("the address has tls:"))?;
         let name = ServerName::try_from("127.0.0.1").unwrap();
         let mut connection = ClientConnection::new(Arc::clone(&self.0), name).map_err(io::Error::other)?;
         while connection.is_handshaking() {
             connection.complete_io(&mut stream)?;
         }
         let spoken = connection.alpn_protocol().map(<[u8]>::to_vec);
-        let shown = connection.peer_certificates().unwrap()[0].clone().into_owned();
-        Ok(TlsConnection { stream: StreamOwned::new(connection, stream), alpn: spoken, server_certificate: shown })
+        let certificate = connection.peer_certificates().unwrap()[0].clone().into_owned();
+        Ok(TlsConnection {
+            stream: StreamOwned::new(connection, stream),
+            alpn: spoken,
+            server_certificate: certificate,
+        })
     }
 }

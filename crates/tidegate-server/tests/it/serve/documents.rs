@@ -1,16 +1,16 @@
-//! What the help and the documentation say is what there is.
+//! The help and the documentation match the settings.
 
 use std::fs;
 use std::path::Path;
 
-use crate::binary::tidegate;
 use crate::serve::run_to_exit;
+use crate::support::tidegate;
 
 fn read_document(name: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name)).unwrap()
 }
 
-/// The names of all settings, by the short help: `data-dir` and so on.
+/// The names of all settings, from the short help: `data-dir` and so on.
 fn flags() -> Vec<String> {
     let help = run_to_exit(&["-h"], &[]).out;
     let words = help.split_whitespace().filter_map(|word| word.strip_prefix("--"));
@@ -29,9 +29,10 @@ fn flags() -> Vec<String> {
 fn help_has_examples() {
     let run = tidegate(&["serve", "--help"], "");
     assert_eq!((run.code, &*run.err), (Some(0), ""));
-    let said =
+    let texts =
         ["Examples:", "Exit codes:", "Signals:", "SIGHUP", "tidegate.yaml", "[default: 127.0.0.1:8080]"];
-    for text in said.into_iter().chain(["[env: TIDEGATE_DATA_DIR=]", "docs/server.md", "[default: 256MiB]"]) {
+    for text in texts.into_iter().chain(["[env: TIDEGATE_DATA_DIR=]", "docs/server.md", "[default: 256MiB]"])
+    {
         assert!(run.out.contains(text), "{text}");
     }
     let widest = run.out.lines().map(|line| line.chars().count()).max();
@@ -56,7 +57,7 @@ fn the_table_lists_every_setting_and_default() {
         let name = flag.replace('-', "_");
         let row = table.lines().find(|line| line.starts_with(&format!("| `{name}` |")));
         let row = row.unwrap_or_else(|| panic!("`{name}` is not in the table of docs/server.md"));
-        // The help of one setting ends where the next begins.
+        // The help of a setting ends where the next one begins.
         let after = help.split_once(&format!("--{flag} <")).unwrap().1;
         let own = after.split("\n      --").next().unwrap();
         if let Some((_, default)) = own.rsplit_once("\n          [default: ") {
@@ -80,7 +81,7 @@ fn the_table_has_no_unknown_setting() {
 #[test]
 fn the_example_settings_file_is_valid() {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/server/tidegate.yaml");
-    // Wrong in nothing but what it is given here, which is said last.
+    // Only this data directory is invalid, and it is checked last.
     let run = run_to_exit(&["--config", example.to_str().unwrap(), "--data-dir", "/dev/null/nowhere"], &[]);
     assert!(run.err.contains("data_dir") && run.err.matches("error:").count() == 1, "{}", run.err);
 }

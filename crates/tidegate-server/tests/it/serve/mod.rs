@@ -1,28 +1,26 @@
 //! `tidegate serve`, run as an operator runs it: settings, reloads, signals, sockets, encryption.
 
 mod addresses;
+mod bad_settings;
 mod bounds;
 mod certificates;
 mod documents;
-mod encryption;
-mod files;
-mod machine;
 mod precedence;
-mod reloading;
-mod restarting;
+mod reload;
+mod restart;
 pub mod server;
+mod shutdown;
 mod sockets;
-mod stopping;
-mod wrong_settings;
+mod system_limits;
+mod tls;
 
-use crate::directory::Directory;
-use crate::waiting::wait_until;
+use crate::support::{Directory, wait_until};
 use server::{Server, run_to_exit};
 
-/// With these only HTTP is listened on.
+/// Turns all listeners except HTTP off.
 const HTTP_ONLY: [&str; 6] = ["--grpc", "off", "--resp", "off", "--admin", "off"];
 
-/// Three requests of a user in any day, of which no test lives to see the end.
+/// Three requests per user in any day, which is longer than any test runs.
 const RULES: &str = "
 domain: api
 rules:

@@ -1,8 +1,8 @@
-//! A flag comes before the environment, that before the file, and that before the default.
+//! A flag overrides the environment, which overrides the file, which overrides the default.
 
 use crate::serve::{Directory, HTTP_ONLY, Server};
 
-/// The address of HTTP by these, each a socket of its own name.
+/// The HTTP address that results from these sources. Each names a different socket.
 fn http(file: Option<&str>, env: Option<&str>, flag: Option<&str>) -> String {
     let directory = Directory::new();
     let socket = |name: &str| format!("unix:{}/{name}", directory.path());
@@ -27,7 +27,7 @@ fn one_setting() {
     assert_eq!(http(Some("file"), Some("env"), Some("flag")), "flag");
 }
 
-/// Paths in a file are seen from where the file is; others from where the server was started.
+/// Relative paths in a file resolve against its directory, others against the working directory.
 #[test]
 fn settings_from_all_sources() {
     let directory = Directory::new();
@@ -44,7 +44,7 @@ fn settings_from_all_sources() {
     assert!(std::fs::exists(format!("{}/here/data/counters.snapshot", directory.path())).unwrap());
 }
 
-/// Several values of one setting are replaced as a whole.
+/// A list is replaced as a whole.
 #[test]
 fn list_settings_are_replaced() {
     let directory = Directory::new();

@@ -1,18 +1,19 @@
-//! A server that runs.
+//! Runs the server binary.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::io::{self, BufRead as _, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 
-use crate::binary::Run;
-use crate::waiting::wait_until;
+use crate::support::{Run, wait_until};
 
-/// A server of a test's own, on free ports. Killed when it is dropped.
+/// A server process on free ports. Killed on drop.
 pub struct Server {
     child: Child,
     pub addresses: BTreeMap<String, String>,
@@ -20,7 +21,7 @@ pub struct Server {
     log: Arc<Mutex<String>>,
 }
 
-/// What a server answered.
+/// The answer of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub status: u16,
@@ -28,19 +29,19 @@ pub struct Answer {
 }
 
 impl Server {
-    /// Starts one with these arguments. Addresses that are not among them are free ports of this machine.
+    /// Starts a server with these arguments. Addresses that they do not set are free ports.
     pub fn start(args: &[&str]) -> Self {
         Self::start_with_env(&with_free_ports(args), &[])
     }
 
-    /// Starts one with these arguments and no others, in this environment.
+    /// Starts a server with only these arguments, in this environment.
     pub fn start_with_env(args: &[&str], env: &[(&str, &str)]) -> Self {
         let mut command = Self::command(env);
         command.args(args);
         Self::start_by(command)
     }
 
-    /// Starts one after these words of a shell, as `umask 0`, on free ports.
+    /// Starts a server on free ports after a shell command such as `umask 0`.
     pub fn start_in_shell(words: &str, args: &[&str]) -> Self {
         let mut command = Command::new("sh");
         command.args([
@@ -63,13 +64,13 @@ impl Server {
         stdout.read_line(&mut line).expect("it is text");
         let Ok(addresses) = serde_json::from_str(&line) else {
             let status = child.wait();
-            wait_until("its log is complete", || Arc::strong_count(&log) == 1);
-            panic!("no addresses but {line:?}, {status:?}: {}", log.lock().unwrap());
+            wait_until("the log is complete", || Arc::strong_count(&log) == 1);
+            panic!("expected addresses, got {line:?}, {status:?}: {}", log.lock().unwrap());
         };
         Self { child, addresses, stdout, log }
     }
 
-    /// `tidegate serve` in this environment and no other.
+    /// `tidegate serve` with only these `TIDEGATE_` variables.
     pub fn command(env: &[(&str, &str)]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("TIDEGATE_")) {
@@ -79,58 +80,58 @@ impl Server {
         command
     }
 
-    /// Where a protocol is spoken.
+    /// The address of a protocol.
     pub fn address(&self, protocol: &str) -> &str {
         &self.addresses[protocol]
     }
 
-    /// What it has written to standard error so far.
+    /// The log so far.
     pub fn log(&self) -> String {
         self.log.lock().unwrap().clone()
     }
 
-    /// Waits until it has written this to standard error.
+    /// Waits for a text in the log.
     pub fn wait_for_log(&self, text: &str) {
         wait_until(&format!("{text:?} in the log"), || self.log().contains(text));
     }
 
-    /// Whether a request of this user passes.
+    /// The HTTP status of a check for this user.
     pub fn check(&self, user: &str) -> u16 {
         let body = format!(r#"{{"domain": "api", "attributes": {{"user": "{user}"}}}}"#);
         self.post("/v1/check", &body).status
     }
 
     pub fn post(&self, path: &str, body: &str) -> Answer {
-        ask(connect(self.address("http")), "POST", path, body)
+        http_request(connect(self.address("http")), "POST", path, body)
     }
 
     pub fn get(&self, path: &str) -> Answer {
-        ask(connect(self.address("http")), "GET", path, "")
+        http_request(connect(self.address("http")), "GET", path, "")
     }
 
-    /// What `/healthz?verbose` says; to operators, if they have a listener.
+    /// `/healthz?verbose`, of the admin listener if there is one.
     pub fn health(&self) -> Value {
         let address = self.addresses.get("admin").unwrap_or_else(|| &self.addresses["http"]);
-        let answer = ask(connect(address), "GET", "/healthz?verbose", "");
+        let answer = http_request(connect(address), "GET", "/healthz?verbose", "");
         answer.body.parse().unwrap_or_else(|error| panic!("{error}: {answer:?}"))
     }
 
-    /// Sends it a signal, like `TERM`.
+    /// Sends a signal, such as `TERM`.
     pub fn signal(&self, name: &str) {
         let kill = format!("kill -{name} {}", self.child.id());
         assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
     }
 
-    /// Waits for its end. What is left on standard output is handed back, too.
+    /// Waits for the process to end. Returns the rest of standard output and the log.
     pub fn wait(mut self) -> (ExitStatus, String, String) {
         let status = wait_for_exit(&mut self.child);
         let mut rest = String::new();
         self.stdout.read_to_string(&mut rest).expect("it is text");
-        wait_until("its log is complete", || Arc::strong_count(&self.log) == 1);
+        wait_until("the log is complete", || Arc::strong_count(&self.log) == 1);
         (status, rest, self.log())
     }
 
-    /// Tells it to stop, and sees that it does as it should.
+    /// Stops the server with SIGTERM and asserts that it exits with 0. Returns the log.
     pub fn stop(self) -> String {
         self.signal("TERM");
         let (status, rest, log) = self.wait();
@@ -138,10 +139,10 @@ impl Server {
         log
     }
 
-    /// Has it killed, as by a power cut.
+    /// Kills the server, as a power cut would.
     pub fn kill(mut self) {
-        self.child.kill().expect("it runs");
-        self.child.wait().expect("it ends");
+        self.child.kill().expect("the process runs");
+        self.child.wait().expect("the process ends");
     }
 }
 
@@ -152,8 +153,7 @@ impl Drop for Server {
     }
 }
 
-/// What becomes of `tidegate serve` with these arguments, in this environment, that is to end by itself. It is ended if it
-/// does not.
+/// Runs `tidegate serve` with arguments for which it must end by itself. It is killed if it does not.
 pub fn run_to_exit(args: &[&str], env: &[(&str, &str)]) -> Run {
     struct Ending(Child);
     impl Drop for Ending {
@@ -169,12 +169,12 @@ pub fn run_to_exit(args: &[&str], env: &[(&str, &str)]) -> Run {
     let out = follow(ending.0.stdout.take().expect("it is a pipe"));
     let err = follow(ending.0.stderr.take().expect("it is a pipe"));
     let status = wait_for_exit(&mut ending.0);
-    wait_until("all is read", || Arc::strong_count(&out) + Arc::strong_count(&err) == 2);
+    wait_until("all output is read", || Arc::strong_count(&out) + Arc::strong_count(&err) == 2);
     let text = |of: Arc<Mutex<String>>| of.lock().unwrap().clone();
     Run { code: status.code(), out: text(out), err: text(err) }
 }
 
-/// These arguments, and free ports of this machine for all addresses that are not among them.
+/// These arguments, and a free port for each address that they do not set.
 fn with_free_ports<'a>(args: &[&'a str]) -> Vec<&'a str> {
     let mut args = args.to_vec();
     for flag in ["--http", "--grpc", "--resp", "--admin"] {
@@ -187,31 +187,36 @@ fn with_free_ports<'a>(args: &[&'a str]) -> Vec<&'a str> {
 
 fn wait_for_exit(child: &mut Child) -> ExitStatus {
     let mut ended = None;
-    wait_until("it ends", || {
+    wait_until("the process ends", || {
         ended = child.try_wait().expect("it is a child");
         ended.is_some()
     });
     ended.expect("it ended")
 }
 
-/// A connection, plain or within the machine.
+/// A TCP, TLS or Unix connection.
 pub trait Connection: Read + Write {}
 impl<T: Read + Write> Connection for T {}
 
 pub fn connect(address: &str) -> Box<dyn Connection> {
     match address.strip_prefix("unix:") {
-        Some(path) => Box::new(UnixStream::connect(path).expect("it listens")),
-        None => Box::new(TcpStream::connect(address).expect("it listens")),
+        Some(path) => Box::new(UnixStream::connect(path).expect("the server listens")),
+        None => Box::new(TcpStream::connect(address).expect("the server listens")),
     }
 }
 
-/// Asks over a connection that is closed after it.
-pub fn ask(connection: impl Connection, method: &str, path: &str, body: &str) -> Answer {
-    try_ask(connection, method, path, body).expect("it answers")
+/// Sends one request, after which the connection is closed.
+pub fn http_request(connection: impl Connection, method: &str, path: &str, body: &str) -> Answer {
+    try_http_request(connection, method, path, body).expect("the server answers")
 }
 
-/// The same where it may not be answered.
-pub fn try_ask(mut connection: impl Connection, method: &str, path: &str, body: &str) -> io::Result<Answer> {
+/// Like [`http_request`], but the server may not answer.
+pub fn try_http_request(
+    mut connection: impl Connection,
+    method: &str,
+    path: &str,
+    body: &str,
+) -> io::Result<Answer> {
     let length = body.len();
     write!(
         connection,
@@ -225,7 +230,7 @@ pub fn try_ask(mut connection: impl Connection, method: &str, path: &str, body: 
     Ok(Answer { status: status.ok_or(io::ErrorKind::InvalidData)?, body: body.to_owned() })
 }
 
-/// All that is read, as it comes. When it is complete, nobody else has it.
+/// Collects the output on a thread. When the output ends, the returned `Arc` is the only one.
 fn follow(mut from: impl Read + Send + 'static) -> Arc<Mutex<String>> {
     let log = Arc::new(Mutex::new(String::new()));
     let written = Arc::clone(&log);
@@ -236,4 +241,16 @@ fn follow(mut from: impl Read + Send + 'static) -> Arc<Mutex<String>> {
         }
     });
     log
+}
+
+/// Overwrites a file in place, as some editors do.
+pub fn write_in_place(path: &str, text: &str) {
+    fs::write(path, text).unwrap();
+}
+
+/// Replaces a file atomically: writes a new file and renames it.
+pub fn write_by_rename(path: &str, text: &str) {
+    let new = Path::new(path).with_extension("new");
+    fs::write(&new, text).unwrap();
+    fs::rename(&new, path).unwrap();
 }

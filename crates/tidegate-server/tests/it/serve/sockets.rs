@@ -1,4 +1,4 @@
-//! Sockets in the file system.
+//! Unix sockets.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -25,7 +25,6 @@ fn a_socket_has_mode_0660_and_is_removed() {
     assert!(!fs::exists(&path).unwrap());
 }
 
-/// Whatever the process makes files with.
 #[test]
 fn socket_mode_ignores_the_umask() {
     for umask in ["umask 0", "umask 077", "umask 0777"] {
@@ -60,7 +59,7 @@ fn a_live_socket_is_kept() {
     let _somebody = UnixListener::bind(&path).unwrap();
     let error = bind_error(&path);
     assert!(
-        error.contains("it is in use") && error.contains("(hint: another process listens on it"),
+        error.contains("it is in use") && error.contains("(hint: another process uses it; stop"),
         "{error}"
     );
     assert!(fs::exists(&path).unwrap());
@@ -71,7 +70,7 @@ fn a_regular_file_is_kept() {
     let (directory, _, path) = setup();
     directory.write("http.sock", "precious");
     let error = bind_error(&path);
-    assert!(error.contains("there is a file that is no socket") && error.contains("(hint: "), "{error}");
+    assert!(error.contains("the file exists and is not a socket") && error.contains("(hint: "), "{error}");
     assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
 }
 

@@ -1,12 +1,12 @@
-//! Lines that are not requests: said where, what and what would be right, and exit code 2.
+//! Invalid lines: the error names the line, the problem and the fix, and the exit code is 2.
 
-use crate::trace::tool::{Run, tidegate, trace_args};
+use super::runner::{Run, tidegate, trace_args};
 
 const FORMAT: &str = "a line is `<timestamp in ns> <key> <cost>`, like `1700000000000000000 user:7 1`";
 const TIMESTAMPS: &str = "timestamps are whole nanoseconds, 0 or more: multiply seconds by 1000000000";
 const COSTS: &str = "costs are whole numbers, 0 or more; most requests cost 1";
 
-/// The third line of the trace is `line`; the first two are answered.
+/// The third line of the trace is `line`. The first two are decided.
 #[track_caller]
 fn assert_bad(line: impl AsRef<[u8]>, problem: &str) {
     let trace = [b"1 k 1\n2 k 1\r\n", line.as_ref(), b"\n4 k 1\n"].concat();
@@ -27,7 +27,7 @@ fn missing_fields() {
 
 #[test]
 fn too_many_fields() {
-    let hint = format!("{FORMAT}; a key has no blanks");
+    let hint = format!("{FORMAT}; a key cannot contain blanks");
     assert_bad("5 k 1 1", &format!("more than three fields in `5 k 1 1` (hint: {hint})"));
 }
 
@@ -47,23 +47,23 @@ fn negative() {
 
 #[test]
 fn out_of_range() {
-    let problem = "`18446744073709551616` is out of range (hint: the largest is 18446744073709551615)";
+    let problem = "`18446744073709551616` is out of range (hint: the maximum is 18446744073709551615)";
     assert_bad("18446744073709551616 k 1", &format!("timestamp {problem}"));
     assert_bad("5 k 18446744073709551616", &format!("cost {problem}"));
 }
 
 #[test]
 fn blank_lines_and_comments_inside() {
-    assert_bad("", "the line is blank (hint: blank lines may only stand at the end)");
-    assert_bad(" \t\r", "the line is blank (hint: blank lines may only stand at the end)");
-    let hint = "take comments out, for example with grep -v '^#'";
+    assert_bad("", "the line is blank (hint: blank lines are allowed only at the end)");
+    assert_bad(" \t\r", "the line is blank (hint: blank lines are allowed only at the end)");
+    let hint = "remove comments, for example with grep -v '^#'";
     assert_bad("# k 1", &format!("`# k 1` is a comment (hint: {hint})"));
 }
 
 #[test]
 fn shown_lines_are_shortened_and_escaped() {
-    let shown = "x".repeat(60);
-    let problem = format!("timestamp `{shown}…` is not a whole number (hint: {TIMESTAMPS})");
+    let shortened = "x".repeat(60);
+    let problem = format!("timestamp `{shortened}…` is not a whole number (hint: {TIMESTAMPS})");
     assert_bad("x".repeat(61), &problem);
     let problem = format!("timestamp `\\u{{1b}}[2J\u{fffd}` is not a whole number (hint: {TIMESTAMPS})");
     assert_bad(b"\x1b[2J\xff k 1", &problem);
@@ -71,10 +71,10 @@ fn shown_lines_are_shortened_and_escaped() {
 
 #[test]
 fn lines_are_bounded() {
-    let shown = format!("1 {}", "k".repeat(58));
-    let problem = format!("`{shown}…` is longer than 65536 bytes (hint: {FORMAT})");
+    let shortened = format!("1 {}", "k".repeat(58));
+    let problem = format!("`{shortened}…` is longer than 65536 bytes (hint: {FORMAT})");
     assert_bad(format!("1 {} 1", "k".repeat(65_533)), &problem);
-    // A line without an end is not read into memory to find that out.
+    // A very long line is not read into memory.
     assert_bad(format!("1 {} 1", "k".repeat(20_000_000)), &problem);
 
     let longest = format!("1 {} 1\r\n", "k".repeat(65_532));

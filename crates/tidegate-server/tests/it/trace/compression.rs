@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::trace::tool::{Run, tidegate, trace_args};
+use super::runner::{Run, tidegate, trace_args};
 
 fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
@@ -23,7 +23,7 @@ fn from_stdin(bytes: Vec<u8>) -> Run {
 }
 
 /// `parts.*` hold the same text in several parts: gzip members; xz streams with padding between them, several
-/// blocks and other checks; zstd frames with and without checksums, and frames that are to be skipped.
+/// blocks and different checks; zstd frames with and without checksums, and skippable frames.
 #[test]
 fn formats_are_detected_by_content() {
     let plain = from_file("sample.txt");
@@ -50,8 +50,8 @@ fn assert_unreadable(bytes: Vec<u8>, what: &str) {
 fn truncated_input_is_an_error() {
     for name in ["sample.txt.gz", "sample.txt.xz", "sample.txt.zst", "parts.xz", "parts.zst"] {
         let whole = read(name);
-        for kept in [8, whole.len() / 2, whole.len() - 1] {
-            assert_unreadable(whole[..kept].to_vec(), &format!("{kept} bytes of {name}"));
+        for length in [8, whole.len() / 2, whole.len() - 1] {
+            assert_unreadable(whole[..length].to_vec(), &format!("{length} bytes of {name}"));
         }
     }
 }
@@ -69,7 +69,7 @@ fn checksums_are_verified() {
     zstd[at] ^= 1;
     assert_unreadable(zstd, "zstd");
 
-    // xz: right before the index, whose size the footer of twelve bytes holds in units of four, less one.
+    // xz: right before the index. The footer, the last twelve bytes, holds the size of the index as size / 4 - 1.
     let mut xz = read("sample.txt.xz");
     let size = xz.len() - 8;
     let stored = u32::from_le_bytes(xz[size..size + 4].try_into().expect("four bytes"));
@@ -92,7 +92,7 @@ fn unsupported_formats_are_named() {
     assert_eq!(run.code, Some(2));
     assert_eq!(
         run.err,
-        "error: `<stdin>` is compressed with bzip2, which is not understood (hint: xz, gzip and zstd are; or \
+        "error: `<stdin>` is compressed with bzip2, which is not supported (hint: use xz, gzip or zstd, or \
          decompress it into a pipe and give - as the file)\n"
     );
 }

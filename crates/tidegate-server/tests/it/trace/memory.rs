@@ -1,8 +1,8 @@
 //! `--memory-max`.
 
-use crate::trace::tool::{Run, tidegate, trace_args};
+use super::runner::{Run, tidegate, trace_args};
 
-/// One request each of so many keys.
+/// One request for each of `count` keys.
 fn keys(count: u64) -> String {
     (0..count).map(|key| format!("{key} user:{key} 1\n")).collect()
 }
@@ -19,16 +19,20 @@ fn evicted_counters_are_reported() {
         .and_then(|rest| {
             rest.strip_suffix(
                 " live counters were evicted, so later decisions may allow too much (hint: raise --memory-max, \
-                 or leave it out)\n",
+                 or omit it)\n",
             )
         })
         .unwrap_or_else(|| panic!("{}", run.err));
     let count: u64 = count.replace(',', "").parse().expect("a number");
-    assert!((34_464..100_000).contains(&count), "{count} of 100,000, where at most 65,536 fit");
+    assert!((34_464..100_000).contains(&count), "{count} of 100,000 evicted, but at most 65,536 fit");
 
     let run = tidegate(&trace_args(&["1 per day"], &["--memory-max", "1MiB", "-"]), &trace);
     assert_eq!(run.code, Some(1));
-    assert!(run.out.contains("100,000") && run.out.contains("Against the exact sliding log"), "{}", run.out);
+    assert!(
+        run.out.contains("100,000") && run.out.contains("Comparison with the exact sliding log"),
+        "{}",
+        run.out
+    );
     assert!(run.err.starts_with("error: the memory of 1MiB was full and "), "{}", run.err);
 }
 
@@ -52,7 +56,7 @@ fn enough_memory_matches_unbounded_memory() {
 
 #[test]
 fn idle_counters_are_evicted_first() {
-    // A second apart, of a limit that resets after a millisecond: one is live at any time.
+    // The requests are a second apart and the limit resets after a millisecond, so at most one counter is live.
     let trace: String =
         (0..100_000u64).map(|key| format!("{} user:{key} 1\n", key * 1_000_000_000)).collect();
     let run = tidegate(&trace_args(&["1 per 1ms"], &["--memory-max", "1MiB", "--decisions", "-"]), trace);

@@ -4,7 +4,7 @@ mod bad_lines;
 mod compression;
 mod decisions;
 mod memory;
+mod runner;
 mod several_limits;
 mod summary;
-mod tool;
 mod usage;

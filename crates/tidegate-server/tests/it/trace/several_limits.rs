@@ -1,6 +1,6 @@
-//! Several limits are one rule: all of them admit a request, or none is charged.
+//! Several limits: a request must pass all of them, or none is charged.
 
-use crate::trace::tool::{assert_decisions, step, tidegate, trace_args};
+use super::runner::{assert_decisions, step, tidegate, trace_args};
 
 const MINUTE: u64 = 60_000;
 
@@ -9,16 +9,16 @@ fn all_or_nothing() {
     let window = "{algorithm: fixed_window, limit: 2, per: 1m}";
     let gcra = "1 per minute burst 3";
     let steps = [
-        // The window has 1 left and the bucket 2; then 0 and 1.
+        // The window has 1 left and the bucket has 2. After the second request they have 0 and 1.
         step(0, 1, "1 1 0 0"),
         step(0, 1, "1 0 0 0"),
         // The window denies, so the bucket keeps its 1.
         step(0, 1, "0 0 60000000000 0"),
-        // Had it been charged, it would have 1 now and not 2.
+        // If the bucket had been charged, it would have 1 now, not 2.
         step(MINUTE, 2, "1 0 0 0"),
-        // A new window, but only 1 in the bucket: it denies, and the window is not charged.
+        // A new window, but the bucket has only 1: it denies, and the window is not charged.
         step(2 * MINUTE, 2, "0 1 60000000000 0"),
-        // Had it been, this would be denied.
+        // If the window had been charged, this would be denied.
         step(2 * MINUTE, 1, "1 0 0 0"),
     ];
     assert_decisions(&[window, gcra], &steps);
@@ -30,11 +30,11 @@ fn denied_attempts_count_across_limits() {
     let window = "{algorithm: fixed_window, limit: 3, per: 1m, count_denied: true}";
     let steps = [
         step(0, 1, "1 0 0 0"),
-        // Denied by the bucket for a second. The window counts 2; one more would fit.
+        // The bucket denies for a second. The window counts 2, so one more would fit.
         step(0, 1, "0 0 1000000000 0"),
-        // The window counts 3, so this same request is let in only by the next one.
+        // The window counts 3, so only the next window admits this request.
         step(0, 1, "0 0 60000000000 0"),
-        // The bucket has one again; the window denies.
+        // The bucket has 1 again, but the window denies.
         step(1_000, 1, "0 0 59000000000 0"),
         step(MINUTE, 1, "1 0 0 0"),
     ];

@@ -1,6 +1,6 @@
-//! The summary, word for word.
+//! The exact text of the summary.
 
-use crate::trace::tool::{tidegate, trace_args};
+use super::runner::{tidegate, trace_args};
 
 fn summary(limits: &[&str], trace: &str) -> String {
     let run = tidegate(&trace_args(limits, &["-"]), trace);
@@ -10,8 +10,8 @@ fn summary(limits: &[&str], trace: &str) -> String {
 
 #[test]
 fn one_limit() {
-    // `a` gets 2 in the first window and 2 in the second, all of them in (0 s, 1 s], and is denied twice. The log
-    // denies the 2 at 1 s, and admits the last: the 2 at 0.9 s are gone by then.
+    // `a` gets 2 in the first window and 2 in the second, all 4 of them in (0 s, 1 s], and is denied twice. The log
+    // denies the 2 at 1 s and admits the last, because the 2 at 0.9 s are out of its window by then.
     let trace = "900000000 a 1\n900000000 a 1\n1000000000 a 1\n1000000000 a 1\n1000000000 a 1\n1500000000 b 1\n\
                  1950000000 a 1\n";
     let expected = "\
@@ -30,10 +30,10 @@ Busiest keys      requests       allowed        denied  █ allowed ░ denied
   b                      1             1             0  ███
 
 Worst overshoot of any key in any window
-  1  2 over: 4 admitted where 2 in 1s are the limit, 2.00 times as much
+  1  2 over: 4 admitted, the limit is 2 in 1s, 2.00 times as much
      key a, in the window that ends at 1000000000
 
-Against the exact sliding log
+Comparison with the exact sliding log
   decided differently                              3   42.86%
     admitted here, denied by the log               2   28.57%
     denied here, admitted by the log               1   14.29%
@@ -43,8 +43,8 @@ Against the exact sliding log
 
 #[test]
 fn several_limits_costs_and_backward_times() {
-    // The bucket of 4 lets `x` have 3 at 61 s; 2 more do not fit, 1 does. A second earlier it is still empty, and
-    // 1000 never fit. The log of 3 per minute would have denied the 1.
+    // The bucket of 4 gives `x` 3 units at 61 s. Then 2 do not fit, 1 does. A second earlier the bucket is still empty,
+    // and 1000 never fit. A log of 3 per minute denies the 1.
     let trace = "61000000000 x\u{7} 3\n61000000000 x\u{7} 2\n61000000000 x\u{7} 1\n60000000000 x\u{7} 1\n\
                  121000000000 x\u{7} 1000\n121000000000 longer-than-the-forty-characters-that-are-shown 0\n";
     let expected = "\
@@ -68,11 +68,11 @@ Busiest keys                                     requests       allowed        d
   longer-than-the-forty-characters-that-ar…             1             1             0  ████
 
 Worst overshoot of any key in any window
-  1  1 over: 4 admitted where 3 in 1m are the limit, 1.33 times as much
+  1  1 over: 4 admitted, the limit is 3 in 1m, 1.33 times as much
      key x\\u{7}, in the window that ends at 61000000000
   2  none
 
-Against the exact sliding log
+Comparison with the exact sliding log
   decided differently                              1   16.67%
     admitted here, denied by the log               1   16.67%
     denied here, admitted by the log               0    0.00%
@@ -81,17 +81,14 @@ Against the exact sliding log
     assert_eq!(summary(&limits, trace), expected);
 }
 
-/// One unit in each of February and March, 28 days apart, where 30 days are taken for a month.
+/// One unit in February and one in March, 28 days apart. The nominal month has 30 days.
 #[test]
 fn calendar_windows() {
     let limit = "{algorithm: fixed_window, limit: 1, per: month, align: {tz: Europe/Paris}}";
     let out = summary(&[limit], "1738364400000000000 a 1\n1740783600000000000 a 1\n");
     assert!(out.starts_with(&format!("Limits\n  1  {limit}\n")), "{out}");
     assert!(out.contains("    allowed                2  100.00%\n"), "{out}");
-    assert!(
-        out.contains("\n  1  1 over: 2 admitted where 1 in 30d are the limit, 2.00 times as much\n"),
-        "{out}"
-    );
+    assert!(out.contains("\n  1  1 over: 2 admitted, the limit is 1 in 30d, 2.00 times as much\n"), "{out}");
     assert!(out.contains("admitted here, denied by the log               1   50.00%\n"), "{out}");
 }
 
@@ -111,7 +108,7 @@ Trace
 Worst overshoot of any key in any window
   1  none
 
-Against the exact sliding log
+Comparison with the exact sliding log
   decided differently                              0        -
     admitted here, denied by the log               0        -
     denied here, admitted by the log               0        -
@@ -121,15 +118,15 @@ Against the exact sliding log
 
 #[test]
 fn the_ten_busiest_keys_in_order() {
-    // Key 1 has one request, key 12 has twelve; `extra` is as busy as key 12 and comes after it by name.
+    // Key 1 has one request, key 12 has twelve. `extra` is as busy as key 12 and sorts after it.
     let requests = |(key, count): (String, usize)| format!("0 {key} 1\n").repeat(count);
     let keys = (1..=12).map(|count| (format!("{count:02}"), count));
     let trace: String = keys.chain([("extra".to_owned(), 12)]).map(requests).collect();
     let out = summary(&["5/s"], &trace);
     let busiest = out.lines().skip_while(|line| !line.starts_with("Busiest")).skip(1);
-    let shown: Vec<&str> =
+    let columns: Vec<&str> =
         busiest.take_while(|line| !line.is_empty()).map(|line| &line[2..line.len().min(8)]).collect();
-    let names: Vec<&str> = shown.iter().map(|name| name.trim()).collect();
+    let names: Vec<&str> = columns.iter().map(|name| name.trim()).collect();
     assert_eq!(names, ["12", "extra", "11", "10", "09", "08", "07", "06", "05", "04"]);
 }
 
@@ -139,7 +136,7 @@ fn exact_algorithms_never_overshoot() {
     let log = summary(&["{algorithm: sliding_log, limit: 3, per: 1s}"], trace);
     assert!(log.contains("in any window\n  1  none\n"), "{log}");
     assert!(log.contains("decided differently                              0    0.00%\n"), "{log}");
-    assert!(!log.contains("denied                 0"), "the trace is busy enough to say something: {log}");
+    assert!(!log.contains("denied                 0"), "the trace must be busy enough for denials: {log}");
     let strict = summary(&["{algorithm: sub_windows, limit: 3, per: 1s, sub_windows: 7}"], trace);
     assert!(strict.contains("in any window\n  1  none\n"), "{strict}");
 }

@@ -1,11 +1,11 @@
-//! The command line: help that teaches, and errors that say what would be right.
+//! The command line: help with examples, and errors with hints.
 
 use std::io::Read;
 use std::process::{Command, Stdio};
 
 use tidegate::AlgorithmName;
 
-use crate::trace::tool::{tidegate, trace_args};
+use super::runner::{tidegate, trace_args};
 
 #[test]
 fn help_shows_every_algorithm_with_its_options() {
@@ -18,9 +18,9 @@ fn help_shows_every_algorithm_with_its_options() {
             assert!(run.out.contains(option), "{option} of {name}");
         }
     }
-    let said =
+    let texts =
         ["<timestamp in ns> <key> <cost>", "Exit codes:", "Examples:", "printf", "--memory-max", "64 KiB"];
-    for text in said.into_iter().chain(["xz, gzip or zstd", "bounded only by the memory"]) {
+    for text in texts.into_iter().chain(["xz, gzip or zstd", "bounded only by the memory"]) {
         assert!(run.out.contains(text), "{text}");
     }
     let widest = run.out.lines().map(|line| line.chars().count()).max();
@@ -44,7 +44,7 @@ fn version() {
     assert_eq!((run.code, run.out), (Some(0), format!("tidegate {}\n", env!("CARGO_PKG_VERSION"))));
 }
 
-/// The first line on standard error, of a run that must end with exit code 2 and write nothing.
+/// The first line on standard error of a run that must exit with code 2 and print nothing.
 #[track_caller]
 fn usage_error(args: &[&str]) -> String {
     let run = tidegate(args, "0 k 1\n");
@@ -85,7 +85,7 @@ fn invalid_sizes() {
     );
     assert_eq!(
         refused("1000"),
-        "error: invalid value '1000' for '--memory-max <SIZE>': 1KB is too small (hint: the least is 1MiB)"
+        "error: invalid value '1000' for '--memory-max <SIZE>': 1KB is too small (hint: the minimum is 1MiB)"
     );
 }
 

@@ -1,28 +1,28 @@
-//! Readers and anchors under a model checker.
+//! Readers and anchors under loom.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test --release -p tidegate --lib clock`
+//! `RUSTFLAGS="--cfg loom" cargo test --profile loom -p tidegate --features rules --lib --target-dir target/loom -- loom_tests`
 
 use loom::sync::Arc;
 use loom::thread;
 
 use super::*;
-use crate::sync::model;
+use crate::sync::check_interleavings;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// A machine whose time passes as it is looked at, by a third of an anchor's interval.
-struct Fake {
+/// A machine on which each reading takes a third of an anchor's interval.
+struct LoomMachine {
     up_ns: AtomicU64,
     epoch_ns: AtomicU64,
 }
 
-struct Fixture {
+struct LoomClock {
     anchor: Anchor,
-    pace: Pace,
-    fake: Fake,
+    pace: CounterRate,
+    fake: LoomMachine,
 }
 
-impl Source for Fake {
+impl ClockSource for LoomMachine {
     fn count(&self) -> u64 {
         self.up_ns.fetch_add(ANCHOR_EVERY_NS / 3, Ordering::SeqCst)
     }
@@ -32,10 +32,10 @@ impl Source for Fake {
     }
 }
 
-impl Fixture {
+impl LoomClock {
     fn new() -> Arc<Self> {
-        let fake = Fake { up_ns: AtomicU64::new(0), epoch_ns: AtomicU64::new(SECOND) };
-        let fixture = Self { anchor: Anchor::new(), pace: Pace::new(1 << 32), fake };
+        let fake = LoomMachine { up_ns: AtomicU64::new(0), epoch_ns: AtomicU64::new(SECOND) };
+        let fixture = Self { anchor: Anchor::new(), pace: CounterRate::new(1 << 32), fake };
         fixture.anchor.start(&fixture.fake, fixture.pace);
         Arc::new(fixture)
     }
@@ -44,9 +44,9 @@ impl Fixture {
         self.anchor.now(&self.fake, self.pace)
     }
 
-    /// What a thread sees that is told the time by another: nothing earlier.
-    fn now_after(&self, told: &AtomicU64) -> u64 {
-        let before = told.load(Ordering::Acquire);
+    /// Reads the clock. Checks that it is not earlier than a time that another thread has shared.
+    fn now_after(&self, shared_ns: &AtomicU64) -> u64 {
+        let before = shared_ns.load(Ordering::Acquire);
         let now = self.now();
         assert!(now >= before, "{} ns back", before - now);
         now
@@ -54,28 +54,28 @@ impl Fixture {
 }
 
 #[test]
-fn no_thread_is_told_a_time_that_it_does_not_reach() {
-    model(3, || {
-        let (clock, told) = (Fixture::new(), Arc::new(AtomicU64::new(0)));
+fn times_passed_between_threads_never_go_back() {
+    check_interleavings(3, || {
+        let (clock, shared_ns) = (LoomClock::new(), Arc::new(AtomicU64::new(0)));
         let reader = thread::spawn({
-            let (clock, told) = (clock.clone(), told.clone());
+            let (clock, shared_ns) = (clock.clone(), shared_ns.clone());
             move || {
-                let first = clock.now_after(&told);
-                assert!(clock.now_after(&told) >= first);
+                let first = clock.now_after(&shared_ns);
+                assert!(clock.now_after(&shared_ns) >= first);
             }
         });
         for _ in 0..4 {
-            told.store(clock.now(), Ordering::Release);
+            shared_ns.store(clock.now(), Ordering::Release);
         }
         reader.join().unwrap();
-        clock.now_after(&told);
+        clock.now_after(&shared_ns);
     });
 }
 
 #[test]
 fn a_step_is_counted_once_by_two_threads() {
-    model(3, || {
-        let clock = Fixture::new();
+    check_interleavings(3, || {
+        let clock = LoomClock::new();
         clock.fake.epoch_ns.fetch_add(10 * SECOND, Ordering::SeqCst);
         clock.fake.up_ns.fetch_add(2 * ANCHOR_EVERY_NS, Ordering::SeqCst);
         let other = thread::spawn({

@@ -1,4 +1,4 @@
-//! The clock on a machine that the tests make: a counter of any pace, a wall clock that is set at will.
+//! The clock on a simulated machine: a counter with any rate, and a wall clock that can be set.
 
 use std::sync::atomic::AtomicBool;
 use std::thread;
@@ -12,26 +12,26 @@ const MS: u64 = 1_000 * US;
 const SECOND: u64 = 1_000 * MS;
 const HOUR: u64 = 3_600 * SECOND;
 const DAY: u64 = 24 * HOUR;
-/// Some day in 2027.
+/// A day in 2027.
 const START: u64 = 1_800_000_000 * SECOND;
 
-/// What the clock loses between two anchors, and the rounding of the sums.
+/// What the clock loses between two anchors, plus rounding.
 const LAG_NS_MAX: u64 = ANCHOR_EVERY_NS / (PPM / SLEW_PPM) + 100;
 
-/// Counters: of 3 GHz, of nanoseconds, and of 24 MHz.
+/// Counters of 3 GHz, of nanoseconds, and of 24 MHz.
 const NS_PER_2_32: [u64; 3] = [(1 << 32) / 3, 1 << 32, (1 << 32) / 24 * 1_000];
 
 struct FakeMachine {
     /// True time since the machine was started.
     up_ns: AtomicU64,
-    /// What is added to it for wall time.
+    /// The difference from true time to wall time.
     epoch_ns: AtomicU64,
-    /// What is taken from it for the counter: time that it slept.
+    /// The time for which the counter was suspended.
     slept_ns: AtomicU64,
     ns_per_2_32: u64,
     /// By how much the counter runs fast.
     drift_ppm: i64,
-    /// What passes between the next readings of the wall clock and of the counter.
+    /// How much time passes between the next readings of the wall clock and of the counter.
     held_up_ns: AtomicU64,
     /// How often that happens.
     hold_ups: AtomicU64,
@@ -39,7 +39,7 @@ struct FakeMachine {
 
 struct ClockFixture {
     anchor: Anchor,
-    pace: CounterRate,
+    rate: CounterRate,
     fake: FakeMachine,
 }
 
@@ -52,7 +52,7 @@ impl FakeMachine {
         self.epoch_ns.fetch_add(by_ns.cast_unsigned(), Ordering::Relaxed);
     }
 
-    /// The machine sleeps, and the counter too.
+    /// Suspends the machine, and the counter too.
     fn sleep(&self, ns: u64) {
         self.slept_ns.fetch_add(ns, Ordering::Relaxed);
         self.advance(ns);
@@ -92,7 +92,7 @@ impl ClockFixture {
             held_up_ns: AtomicU64::new(0),
             hold_ups: AtomicU64::new(0),
         };
-        Self { anchor: Anchor::new(), pace: CounterRate::new(ns_per_2_32), fake }.started()
+        Self { anchor: Anchor::new(), rate: CounterRate::new(ns_per_2_32), fake }.started()
     }
 
     fn new() -> Self {
@@ -100,16 +100,16 @@ impl ClockFixture {
     }
 
     fn started(self) -> Self {
-        self.anchor.start(&self.fake, self.pace);
+        self.anchor.start(&self.fake, self.rate);
         self
     }
 
     fn now(&self) -> u64 {
-        self.anchor.now(&self.fake, self.pace)
+        self.anchor.now(&self.fake, self.rate)
     }
 
     fn stats(&self) -> ClockStats {
-        self.anchor.stats(&self.fake, self.pace)
+        self.anchor.stats(&self.fake, self.rate)
     }
 
     fn now_after(&self, ns: u64) -> u64 {
@@ -117,18 +117,18 @@ impl ClockFixture {
         self.now()
     }
 
-    /// How far the clock is behind wall time; negative if it is ahead.
+    /// How far the clock is behind wall time. Negative if it is ahead.
     fn ns_behind_wall(&self) -> i64 {
         let now = self.now();
         self.fake.wall().wrapping_sub(now).cast_signed()
     }
 
-    /// Reads the clock every `every_ns` for `for_ns` and has `look` see by how much it moved.
-    fn run(&self, for_ns: u64, every_ns: u64, mut look: impl FnMut(u64)) {
+    /// Reads the clock every `every_ns` for `for_ns`, and passes to `on_read` by how much it moved.
+    fn run(&self, for_ns: u64, every_ns: u64, mut on_read: impl FnMut(u64)) {
         let mut last = self.now();
         for _ in 0..for_ns / every_ns {
             let now = self.now_after(every_ns);
-            look(now.checked_sub(last).expect("time went back"));
+            on_read(now.checked_sub(last).expect("time went back"));
             last = now;
         }
     }
@@ -154,7 +154,7 @@ fn the_first_start_sets_wall_time() {
         clock.assert_shows_wall_time();
         clock.fake.advance(MS);
         let now = clock.now();
-        // What a second clock of the process does.
+        // As a second clock of the process does.
         let clock = clock.started();
         assert_eq!(clock.now(), now);
         assert_eq!(clock.stats().steps, 0);
@@ -166,7 +166,7 @@ fn a_counter_that_drifts_is_kept_at_wall_time_for_days() {
     for ns_per_2_32 in NS_PER_2_32 {
         for drift_ppm in [-100, -15, 0, 15, 100] {
             let clock = ClockFixture::with(ns_per_2_32, drift_ppm);
-            // Often at first, then seldom, as a process does that is idle at night.
+            // Often at first, then rarely, like a process that is idle at night.
             for (for_ns, every_ns) in
                 [(SECOND, 100 * US), (HOUR, 700 * MS), (7 * DAY, 13 * SECOND), (30 * DAY, DAY)]
             {
@@ -218,7 +218,7 @@ fn a_small_difference_is_slewed_back_without_going_back() {
 }
 
 #[test]
-fn a_step_forward_is_followed_at_once_and_counted() {
+fn a_step_forward_is_followed_immediately_and_counted() {
     let clock = ClockFixture::new();
     clock.fake.set_wall(HOUR.cast_signed());
     assert!(clock.now_after(ANCHOR_EVERY_NS / 2) < START + SECOND, "no anchor is due");
@@ -265,7 +265,7 @@ fn a_step_back_slows_the_clock_until_wall_time_catches_up() {
     let ahead = clock.stats().ahead;
     assert!(ahead < Duration::from_secs(3_599) && ahead > Duration::from_secs(3_597), "{ahead:?}");
     assert_eq!(clock.stats().steps, 0);
-    // Hours of slow pace, of which no reader saw anything.
+    // Hours at the slow rate, without a reader.
     clock.now_after(84 * DAY);
     clock.assert_shows_wall_time();
     assert_eq!(clock.stats(), ClockStats::default());
@@ -289,7 +289,7 @@ fn a_suspended_machine() {
     clock.now_after(ANCHOR_EVERY_NS);
     clock.assert_shows_wall_time();
     clock.assert_stepped(1, 8 * HOUR);
-    // A counter that goes on meanwhile has nothing to follow.
+    // If the counter continues meanwhile, there is nothing to follow.
     clock.now_after(8 * HOUR);
     clock.assert_shows_wall_time();
     assert_eq!(clock.stats().steps, 1);
@@ -323,7 +323,7 @@ fn a_delay_between_two_readings_is_no_step() {
         clock.assert_shows_wall_time();
         assert_eq!(clock.stats(), ClockStats::default());
     }
-    // A machine on which that happens always.
+    // A machine on which that always happens.
     clock.fake.held_up_ns.store(20 * MS, Ordering::Relaxed);
     clock.fake.hold_ups.store(u64::MAX, Ordering::Relaxed);
     clock.run(SECOND, ANCHOR_EVERY_NS, |_| {});
@@ -378,7 +378,7 @@ fn times_passed_between_threads_never_go_back() {
     });
 }
 
-/// Something that happens to a machine.
+/// An event on a machine.
 #[derive(Clone, Copy, Debug)]
 enum Event {
     Pass(u64),
@@ -397,7 +397,7 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 proptest! {
-    /// Whatever happens, time does not go back, is not ahead of a wall clock that was never ahead, and follows it.
+    /// After any events, time does not go back, is not ahead of a wall clock that was never ahead, and follows it.
     #[test]
     fn time_never_goes_back(drift_ppm in -400_i64..400, events in prop::collection::vec(event(), 1..100)) {
         let clock = ClockFixture::with(NS_PER_2_32[0], drift_ppm);
@@ -419,7 +419,7 @@ proptest! {
             wall_max = wall_max.saturating_add(moved).max(clock.fake.wall());
             prop_assert!(now <= wall_max + 1, "{} ns ahead", now - wall_max);
             last = now;
-            // Two anchors on, nothing is left but what is slewed.
+            // After two anchors, only the part that is slewed remains.
             clock.fake.advance(ANCHOR_EVERY_NS + US);
             wall_max += ANCHOR_EVERY_NS + US;
             last = last.max(clock.now());

@@ -1,13 +1,13 @@
-//! An explanation as programs read it.
+//! An explanation as JSON.
 
 use serde_json::{Value, json};
-use tidegate_core::Wait;
-use tidegate_core::rules::{KeyStatus, LimitId};
+use tidegate_core::rules::KeyStatus;
+use tidegate_core::{LimitId, Wait};
 
 use super::{Answer, ExplainedDescriptor, ExplainedLimit, Explanation, RuleStatus};
 
 impl Explanation {
-    /// The explanation as a JSON document. Spans are in nanoseconds; a wait that never ends is `null`.
+    /// The explanation as a JSON document. Durations are in nanoseconds. A wait that never ends is `null`.
     pub fn to_json(&self) -> String {
         let document = json!({
             "domain": self.domain,
@@ -67,11 +67,11 @@ fn limit(limit: &ExplainedLimit) -> Value {
     })
 }
 
-/// The limit's name, or its place from 1.
+/// The limit's name, or its position, counted from 1.
 fn id(id: &LimitId) -> Value {
     match id {
         LimitId::Name(name) => json!(&**name),
-        LimitId::Position(place) => json!(place + 1),
+        LimitId::Position(position) => json!(position + 1),
     }
 }
 
@@ -79,7 +79,7 @@ fn wait(wait: Wait) -> Value {
     wait.span().map_or(Value::Null, |span| number(span.get()))
 }
 
-/// A number of nanoseconds; those beyond what JSON numbers hold everywhere end there.
+/// A number of nanoseconds, at most `u64::MAX`.
 fn number(nanos: u128) -> Value {
     json!(u64::try_from(nanos).unwrap_or(u64::MAX))
 }

@@ -1,54 +1,54 @@
-//! Why a request gets the answer it gets: which rules were looked at, which apply and why the others do not, the keys,
-//! the states and the outcome. Nothing is charged.
+//! Why a request gets its answer: which rules were considered, which apply and why the others do not, the keys, the
+//! states and the outcomes. Nothing is charged.
 
 mod json;
 mod text;
 
-use tidegate_core::Outcome;
 use tidegate_core::rules::{
-    KeyStatus, Descriptor, CompiledDomain, Entry, AnswerKind, LimitAnswer, LimitId, RuleMatches, Request, Rule, key_text,
-    value_text,
+    AnswerKind, CompiledDomain, Descriptor, Entry, KeyStatus, LimitAnswer, Request, Rule, RuleMatches,
+    key_text, value_text,
 };
+use tidegate_core::{LimitId, Outcome};
 
 use super::Answer;
 
-/// The most rules that an explanation lists for a descriptor besides those that apply.
+/// The most rules that an explanation lists for a descriptor, in addition to those that apply.
 pub const EXPLAINED_RULES_MAX: usize = 1000;
 
-/// Why a request gets the answer it gets. Written for people by [`Display`](std::fmt::Display), for programs by
-/// [`to_json`](Self::to_json).
+/// Why a request gets its answer. [`Display`](std::fmt::Display) writes it for people, and [`to_json`](Self::to_json)
+/// for programs.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Explanation {
-    /// The domain that the request names.
+    /// The domain of the request.
     pub domain: String,
-    /// Whether it has rules.
+    /// Whether the domain has rules.
     pub is_known: bool,
-    /// What each descriptor comes to.
+    /// The explanation of each descriptor.
     pub descriptors: Vec<ExplainedDescriptor>,
-    /// The answer, as a check would have been given it.
+    /// The answer that a check would have got.
     pub answer: Answer,
 }
 
-/// What one descriptor comes to.
+/// The explanation of one descriptor.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct ExplainedDescriptor {
     /// Its attributes, as in `method=POST path=/login`.
     pub attributes: String,
-    /// The rules that were looked at, in their order.
+    /// The rules that were considered, in their order.
     pub rules: Vec<ExplainedRule>,
-    /// How many more there are that do not apply.
+    /// How many more rules do not apply and are not listed.
     pub rules_left_out: usize,
 }
 
-/// What a rule has to do with a descriptor.
+/// The explanation of one rule for a descriptor.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct ExplainedRule {
     /// The name of the rule.
     pub rule: Box<str>,
-    /// Whether it applies, and why not.
+    /// Whether the rule applies, and why not.
     pub status: RuleStatus,
 }
 
@@ -56,40 +56,40 @@ pub struct ExplainedRule {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum RuleStatus {
-    /// It does.
+    /// It applies.
     Applies(Vec<ExplainedLimit>),
     /// It does not match, for this reason.
     Mismatch(String),
-    /// It matches, and so does the rule of this name, which comes first.
+    /// It matches, but so does this rule, which comes first.
     ShadowedBy(Box<str>),
-    /// It matches, and the rule of this name, which applies too, replaces it.
+    /// It matches, but this rule also applies and replaces it.
     ReplacedBy(Box<str>),
 }
 
-/// What a limit has to do with a descriptor.
+/// The explanation of one limit for a descriptor.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct ExplainedLimit {
-    /// Its name within the rule, or its position.
+    /// The limit's name within its rule, or its position.
     pub id: LimitId,
     /// The limit, with the L that counts for this request.
     pub spec: String,
-    /// The key, as in `user=42`; empty: one counter for everyone.
+    /// The key, as in `user=42`. Empty if one counter serves all requests.
     pub key: String,
-    /// Whether its counter was asked.
+    /// Whether the request has all parts of the key.
     pub key_status: KeyStatus,
-    /// The units that it was asked for.
+    /// The cost of the request.
     pub cost: u64,
-    /// What would become of the request if there were no other limit.
+    /// What the answer would be without other limits.
     pub kind: AnswerKind,
-    /// The numbers.
+    /// The outcome of the limit.
     pub outcome: Outcome,
-    /// Whether it is only tried out.
+    /// Whether the limit is a candidate: evaluated, but not enforced.
     pub is_candidate: bool,
 }
 
 impl Explanation {
-    /// Explains the answer that a request got.
+    /// Explains the answer to a request.
     pub(super) fn new(request: &Request<'_>, answer: Answer) -> Self {
         let domain = answer.rules().domain(request.domain);
         let applying = |descriptor: &Descriptor<'_>| {
@@ -111,7 +111,7 @@ impl Explanation {
     }
 }
 
-/// One descriptor of a request, and all that is known of it.
+/// Explains one descriptor of a request.
 struct DescriptorExplainer<'a> {
     domain: &'a CompiledDomain,
     /// The rules that each descriptor of the request matches.
@@ -123,15 +123,15 @@ struct DescriptorExplainer<'a> {
 
 impl DescriptorExplainer<'_> {
     fn explain(&self) -> ExplainedDescriptor {
-        let (mut rules, mut others, mut rules_left_out) = (Vec::new(), 0, 0);
+        let (mut rules, mut not_matching, mut rules_left_out) = (Vec::new(), 0, 0);
         for (number, rule) in (0..).zip(self.domain.rules()) {
-            // A place in the levels of Envoy's files where nothing is limited.
+            // A level of an Envoy file without a limit.
             if rule.is_placeholder {
                 continue;
             }
             if !self.matches[self.number].contains(&number) {
-                others += 1;
-                if others > EXPLAINED_RULES_MAX {
+                not_matching += 1;
+                if not_matching > EXPLAINED_RULES_MAX {
                     rules_left_out += 1;
                     continue;
                 }
@@ -153,12 +153,12 @@ impl DescriptorExplainer<'_> {
         match (rule.mismatch(self.descriptor), first) {
             (Some(mismatch), _) => RuleStatus::Mismatch(mismatch.to_string()),
             (None, Some(first)) => RuleStatus::ShadowedBy(first.name.clone()),
-            // Of Envoy's rules, one on whose way another, closer one was entered and led nowhere.
+            // In an Envoy file: a more specific level matched first, and its children did not match.
             (None, None) => RuleStatus::Mismatch("a closer match led elsewhere".to_owned()),
         }
     }
 
-    /// The rule that applies to the request and replaces this one.
+    /// The rule that applies to the request and replaces `rule`.
     fn replacing_rule(&self, rule: &Rule) -> Option<&Rule> {
         let mut applying = self.matches.iter().flatten().map(|number| &self.domain.rules()[*number as usize]);
         applying.find(|other| other.replaces.contains(&rule.name))
@@ -197,7 +197,7 @@ impl ExplainedLimit {
     }
 }
 
-/// What a descriptor comes to that no rule is looked at for: nothing, or the limit that it brought along.
+/// The explanation of a descriptor without rules: empty, or the limit that the descriptor carries.
 fn explain_without_rules(number: usize, descriptor: &Descriptor<'_>, answer: &Answer) -> ExplainedDescriptor {
     let attributes = attributes(descriptor);
     let own = answer.limits().filter(|limit| limit.descriptor == number).map(|limit| ExplainedRule {

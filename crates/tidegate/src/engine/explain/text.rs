@@ -1,18 +1,17 @@
-//! An explanation as people read it.
+//! An explanation as text.
 
 use std::fmt;
 
-use tidegate_core::Outcome;
-use tidegate_core::Wait;
-use tidegate_core::rules::{KeyStatus, LimitAnswer, LimitId};
+use tidegate_core::rules::{KeyStatus, LimitAnswer};
+use tidegate_core::{LimitId, Outcome, Wait};
 
 use super::{ExplainedDescriptor, ExplainedLimit, Explanation, RuleStatus};
 
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.is_known {
-            let so = if self.answer.limits().len() == 0 { ", so nothing is limited" } else { "" };
-            writeln!(f, "domain {}: has no rules{so}", self.domain)?;
+            let consequence = if self.answer.limits().len() == 0 { ", so nothing is limited" } else { "" };
+            writeln!(f, "domain {}: has no rules{consequence}", self.domain)?;
         }
         for (number, descriptor) in self.descriptors.iter().enumerate() {
             writeln!(f, "descriptor {}: {}", number + 1, descriptor.attributes)?;
@@ -20,7 +19,12 @@ impl fmt::Display for Explanation {
         }
         write!(f, "decision: {}", self.answer.kind.as_str())?;
         if let Some(decider) = self.answer.decider() {
-            write!(f, " by {}, {}", limit_name(&decider), remaining_text(decider.key_status, decider.outcome))?;
+            write!(
+                f,
+                " by {}, {}",
+                limit_name(&decider),
+                remaining_text(decider.key_status, decider.outcome)
+            )?;
         }
         if self.answer.retry_after > Wait::NONE {
             write!(f, ", retry after {}", self.answer.retry_after)?;
@@ -33,12 +37,12 @@ impl fmt::Display for Explanation {
 fn limit_name(limit: &LimitAnswer<'_>) -> String {
     match limit.id {
         LimitId::Name(name) => format!("{}/{name}", limit.rule.name),
-        LimitId::Position(place) => format!("{} limit {}", limit.rule.name, place + 1),
+        LimitId::Position(position) => format!("{} limit {}", limit.rule.name, position + 1),
     }
 }
 
-fn remaining_text(asked: KeyStatus, outcome: &Outcome) -> String {
-    match asked {
+fn remaining_text(key_status: KeyStatus, outcome: &Outcome) -> String {
+    match key_status {
         KeyStatus::Present => format!("{} remaining", outcome.remaining),
         KeyStatus::Missing => "part of the key is missing".to_owned(),
     }
@@ -54,8 +58,8 @@ fn write_rules(f: &mut fmt::Formatter<'_>, descriptor: &ExplainedDescriptor) -> 
                 limits.iter().try_for_each(|limit| write_limit(f, limit))?;
             }
             RuleStatus::Mismatch(why) => writeln!(f, "does not match: {why}")?,
-            RuleStatus::ShadowedBy(first) => writeln!(f, "matches, but {} comes first", first)?,
-            RuleStatus::ReplacedBy(other) => writeln!(f, "matches, but {} replaces it", other)?,
+            RuleStatus::ShadowedBy(first) => writeln!(f, "matches, but {first} comes first")?,
+            RuleStatus::ReplacedBy(other) => writeln!(f, "matches, but {other} replaces it")?,
         }
     }
     match descriptor.rules_left_out {
@@ -65,11 +69,11 @@ fn write_rules(f: &mut fmt::Formatter<'_>, descriptor: &ExplainedDescriptor) -> 
 }
 
 fn write_limit(f: &mut fmt::Formatter<'_>, limit: &ExplainedLimit) -> fmt::Result {
-    let ExplainedLimit { spec, key, key_status: asked, cost, kind: fate, outcome, .. } = limit;
-    let kind = if limit.is_candidate { "candidate" } else { "limit" };
+    let ExplainedLimit { spec, key, key_status, cost, kind, outcome, .. } = limit;
+    let role = if limit.is_candidate { "candidate" } else { "limit" };
     let key = if key.is_empty() { "everyone" } else { key };
-    write!(f, "    {kind} {}, key {key}, cost {cost}: ", spec)?;
-    write!(f, "{}, {}", fate.as_str(), remaining_text(*asked, outcome))?;
+    write!(f, "    {role} {spec}, key {key}, cost {cost}: ")?;
+    write!(f, "{}, {}", kind.as_str(), remaining_text(*key_status, outcome))?;
     if outcome.retry_after > Wait::NONE {
         write!(f, ", retry after {}", outcome.retry_after)?;
     }

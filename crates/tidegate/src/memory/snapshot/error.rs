@@ -1,4 +1,4 @@
-//! Why a snapshot was not written, or not restored.
+//! Why a snapshot was not written or not restored.
 
 use std::fmt;
 use std::io;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::format::FORMAT_VERSION;
 
-/// Why a snapshot was not written, or not restored. Says what was wrong, where, and what to do.
+/// Why a snapshot was not written or not restored: what was wrong, where, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotError {
     path: PathBuf,
@@ -14,7 +14,7 @@ pub struct SnapshotError {
     refused_file: Option<RefusedFile>,
 }
 
-/// What was wrong, apart from which file it was.
+/// What was wrong, without the path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum SnapshotProblem {
     NoFileName,
@@ -32,10 +32,10 @@ pub(super) enum SnapshotProblem {
     Panicked,
 }
 
-/// What became of a file that was refused.
+/// Where a refused file is now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum RefusedFile {
-    /// It is nothing that a snapshot would be written over.
+    /// A snapshot would not replace it, so it stays.
     LeftInPlace,
     MovedTo(PathBuf),
     NotMoved {
@@ -49,26 +49,26 @@ impl SnapshotError {
         Self { path: path.to_owned(), problem, refused_file: None }
     }
 
-    pub(super) fn with_refused_file(self, refused: RefusedFile) -> Self {
-        Self { refused_file: Some(refused), ..self }
+    pub(super) fn with_refused_file(self, refused_file: RefusedFile) -> Self {
+        Self { refused_file: Some(refused_file), ..self }
     }
 
-    /// The file it is about.
+    /// The path of the snapshot.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether the file is a snapshot that is damaged or cut short.
+    /// Whether the file is a snapshot that is damaged or truncated.
     pub fn is_damaged(&self) -> bool {
         matches!(self.problem, SnapshotProblem::Truncated { .. } | SnapshotProblem::Damaged { .. })
     }
 
-    /// Whether the file was written in a format that this build does not know yet.
+    /// Whether the format is newer than this build supports.
     pub fn is_newer_version(&self) -> bool {
         matches!(self.problem, SnapshotProblem::NewerVersion(_))
     }
 
-    /// Whether another process is writing the same snapshot at this moment.
+    /// Whether another process is writing the same snapshot now.
     pub fn is_being_written(&self) -> bool {
         matches!(self.problem, SnapshotProblem::BeingWritten)
     }
@@ -83,21 +83,21 @@ impl SnapshotError {
 }
 
 impl SnapshotProblem {
-    /// What went wrong while `doing` something with a file.
-    pub(super) fn io(doing: &'static str) -> impl Fn(io::Error) -> Self {
-        move |error| Self::Io { operation: doing, error: error.to_string() }
+    /// The problem of an operation on a file that failed.
+    pub(super) fn io(operation: &'static str) -> impl Fn(io::Error) -> Self {
+        move |error| Self::Io { operation, error: error.to_string() }
     }
 
-    /// What to do when a file was to be restored, which is another matter only if it could not be read.
-    fn hint_for(&self, refused: &RefusedFile) -> &'static str {
-        match (self, refused) {
+    /// What to do if a restore failed. It differs only for a file that could not be read.
+    fn hint_for(&self, refused_file: &RefusedFile) -> &'static str {
+        match (self, refused_file) {
             (Self::Io { .. }, RefusedFile::MovedTo(_)) => {
-                "the file may be sound: check the disk, the permissions and how many files may be open, then stop the \
+                "the file may be intact: check the disk, the permissions and the limit of open files, then stop the \
                  program, move the file back and start again"
             }
             (Self::Io { .. }, RefusedFile::LeftInPlace | RefusedFile::NotMoved { .. }) => {
-                "the file may be sound: stop the program, keep a copy, check the disk, the permissions and how many \
-                 files may be open, and start again"
+                "the file may be intact: stop the program, keep a copy, check the disk, the permissions and the limit \
+                 of open files, and start again"
             }
             _ => self.hint(),
         }
@@ -106,22 +106,22 @@ impl SnapshotProblem {
     fn hint(&self) -> &'static str {
         match self {
             Self::NoFileName => "name a file in a directory that exists",
-            Self::NoDirectory => "create the directory it is to be in",
-            Self::NotAFile => "name a regular file, or a path where nothing is yet",
+            Self::NoDirectory => "create the directory",
+            Self::NotAFile => "name a regular file, or a path that does not exist yet",
             Self::TemporaryNotAFile(_) => {
-                "remove it, and name a path in a directory that nobody else can write to"
+                "remove it, and name a path in a directory that only this user can write to"
             }
             Self::Io { .. } => {
                 "check the disk, its free space and the permissions of the file and its directory"
             }
-            Self::BeingWritten => "give every process a path of its own",
+            Self::BeingWritten => "give every process its own path",
             Self::NotASnapshot => "check the path",
-            Self::NewerVersion(_) => "start the version that wrote it, or do without it",
-            Self::HashMismatch => "start the build that wrote it, or do without it",
+            Self::NewerVersion(_) => "start the version that wrote it, or continue without it",
+            Self::HashMismatch => "start the build that wrote it, or continue without it",
             Self::Truncated { .. } | Self::Damaged { .. } => {
-                "put back a copy of it if there is one, and check the disk"
+                "restore a backup of it if there is one, and check the disk"
             }
-            Self::NoThread(_) => "raise the number of threads that this process may have",
+            Self::NoThread(_) => "raise the limit of threads of this process",
             Self::Panicked => "this is a bug in Tidegate; please report it with what the thread printed",
         }
     }
@@ -136,15 +136,15 @@ impl fmt::Display for SnapshotProblem {
             Self::TemporaryNotAFile(path) => {
                 write!(f, "its temporary file `{}` is a link, a directory or a device", path.display())
             }
-            Self::Io { operation: doing, error } => write!(f, "cannot {doing} it: {error}"),
+            Self::Io { operation, error } => write!(f, "cannot {operation} it: {error}"),
             Self::BeingWritten => f.write_str("another process is writing it"),
-            Self::NotASnapshot => f.write_str("it does not begin as a snapshot does"),
+            Self::NotASnapshot => f.write_str("it does not start with the magic bytes of a snapshot"),
             Self::NewerVersion(version) => write!(
                 f,
                 "its format is version {version}, newer than version {FORMAT_VERSION} that this build knows"
             ),
-            Self::HashMismatch => f.write_str("it was written by a build whose hash of keys differs"),
-            Self::Truncated { at_byte } => write!(f, "it is cut short: it ends at byte {at_byte}"),
+            Self::HashMismatch => f.write_str("it was written by a build with a different hash of keys"),
+            Self::Truncated { at_byte } => write!(f, "it is truncated: it ends at byte {at_byte}"),
             Self::Damaged { at_byte, what } => write!(f, "it is damaged at byte {at_byte}: {what}"),
             Self::Panicked => f.write_str("the thread that writes it panicked"),
             Self::NoThread(error) => write!(f, "cannot start the thread that writes it: {error}"),
@@ -154,14 +154,14 @@ impl fmt::Display for SnapshotProblem {
 
 impl fmt::Display for SnapshotError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { path, problem, refused_file: refused } = self;
+        let Self { path, problem, refused_file } = self;
         let path = path.display();
-        let Some(refused) = refused else {
+        let Some(refused_file) = refused_file else {
             let hint = problem.hint();
             return write!(f, "snapshot `{path}` was not written: {problem} (hint: {hint})");
         };
         write!(f, "snapshot `{path}` is refused: {problem}; the store starts empty")?;
-        match refused {
+        match refused_file {
             RefusedFile::LeftInPlace => {}
             RefusedFile::MovedTo(aside) => write!(f, "; the file was moved to `{}`", aside.display())?,
             RefusedFile::NotMoved { to, error } => write!(
@@ -170,7 +170,7 @@ impl fmt::Display for SnapshotError {
                 to.display()
             )?,
         }
-        write!(f, " (hint: {})", problem.hint_for(refused))
+        write!(f, " (hint: {})", problem.hint_for(refused_file))
     }
 }
 

@@ -14,42 +14,42 @@
 //!             4   CRC-32 of the block's number (8 bytes, from 0), the three fields above and the payload
 //!             n   payload
 //!
-//! kind 1      24 bytes an entry: a packed state
+//! kind 1      24 bytes per entry: a packed state
 //!             8   tag, never zero
 //!            16   state
 //!
-//! kind 2      32 bytes an entry and 16 for each line: a ledger, or a part of one
+//! kind 2      32 bytes per entry and 16 per row: a usage log, or a part of one
 //!             8   tag, never zero
 //!             8   when it becomes idle
-//!             8   lines in this part, at least one
-//!             8   lines in the parts after this one, which follow at once
-//!            16   stamp, ascending; units, at least one                       for each line
+//!             8   rows in this part, at least one
+//!             8   rows in the parts after this one, which follow directly
+//!            16   stamp, ascending; units, at least one                       for each row
 //!
-//! kind 3      32 bytes an entry and 24 for each line: the leases of a key, or a part of them
+//! kind 3      32 bytes per entry and 24 per row: the leases of a key, or a part of them
 //!             8   tag, never zero
 //!             8   when they become idle
-//!             8   lines in this part, at least one
-//!             8   lines in the parts after this one, which follow at once
-//!            24   the key's time; the last fence; zero                        the first line
-//!            24   when it expires; fence; units, at least one                 for each lease, in that order
+//!             8   rows in this part, at least one
+//!             8   rows in the parts after this one, which follow directly
+//!            24   the key's time; the last fencing token; zero                the first row
+//!            24   expiry; fencing token; units, at least one                  for each lease, ordered by these
 //!
 //! kind 255    the last block, with nothing after it: no entries
 //!             8   entries in all blocks
 //!             8   blocks before this one
 //! ```
 //!
-//! The magic word and the version stay where they are in every version to come; nothing else has to. The number
-//! in a block's checksum notices a block that is missing, doubled or in another's place, and the last block one
-//! that is missing at the end. A kind that a version does not know is damage: new kinds come with a new version.
+//! The magic bytes and the version keep their position in every later version. Nothing else has to. The block number in
+//! the checksum detects a block that is missing, duplicated or moved, and the last block detects a missing end. A kind
+//! that a version does not know is damage: new kinds need a new version.
 //!
-//! To add a kind of state: a kind here, a file beside `packed.rs` that writes and restores it, or for what
-//! is lines of numbers a `Saved` in `kept.rs`, and a line in `write.rs` and in `restore.rs` that calls it.
+//! To add a kind of state: add a kind here, a file beside `packed.rs` that writes and restores it (or, for rows of
+//! numbers, a `SnapshotState` in `rows.rs`), and a call in `write.rs` and in `restore.rs`.
 
 use tidegate_core::Timestamp;
 
 use super::error::SnapshotProblem;
 
-/// The version that is written. Older ones are read as long as there is a reader for them.
+/// The version that is written. Older versions are read while there is a reader for them.
 pub(super) const FORMAT_VERSION: u32 = 1;
 
 pub(super) const HEADER_BYTES: usize = 48;
@@ -60,7 +60,7 @@ const MAGIC: [u8; 8] = *b"TIDESNAP";
 const MAGIC_AND_VERSION_BYTES: usize = 12;
 const HEADER_CRC_BYTES: std::ops::Range<usize> = 12..16;
 
-/// What a snapshot begins with.
+/// The header of a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub written_at: Timestamp,
@@ -68,16 +68,16 @@ pub(super) struct Header {
     pub seed_check: u64,
 }
 
-/// What the payload of a block is.
+/// The kind of a block's payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BlockKind {
     Packed = 1,
-    Ledgers = 2,
+    UsageLogs = 2,
     Leases = 3,
     End = 255,
 }
 
-/// What a block begins with.
+/// The header of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BlockHeader {
     pub kind: u32,
@@ -104,7 +104,7 @@ impl Header {
         bytes
     }
 
-    /// The header in the first bytes of a file, of which there may be too few.
+    /// Parses the header from the first bytes of a file, which may be too few.
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, SnapshotProblem> {
         let at_byte = bytes.len() as u64;
         if bytes.is_empty() || !bytes.starts_with(&MAGIC[..MAGIC.len().min(bytes.len())]) {
@@ -117,7 +117,7 @@ impl Header {
         match ByteReader(&start[MAGIC.len()..]).u32() {
             Some(FORMAT_VERSION) => {}
             Some(version) if version > FORMAT_VERSION => return Err(SnapshotProblem::NewerVersion(version)),
-            _ => return Err(damaged("there is no such version of the format")),
+            _ => return Err(damaged("unknown format version")),
         }
         if bytes.len() < HEADER_BYTES {
             return Err(SnapshotProblem::Truncated { at_byte });
@@ -136,7 +136,7 @@ impl Header {
 
 impl BlockKind {
     pub(super) fn from_code(code: u32) -> Option<Self> {
-        [Self::Packed, Self::Ledgers, Self::Leases, Self::End].into_iter().find(|kind| *kind as u32 == code)
+        [Self::Packed, Self::UsageLogs, Self::Leases, Self::End].into_iter().find(|kind| *kind as u32 == code)
     }
 }
 
@@ -156,7 +156,7 @@ impl BlockHeader {
         Self { kind: word(), entries: word(), payload_bytes: word(), crc: word() }
     }
 
-    /// The checksum that this block ought to have as number `number`.
+    /// The checksum that this block must have if its number is `number`.
     pub(super) fn expected_crc(&self, number: u64, payload: &[u8]) -> u32 {
         let mut crc = crc32fast::Hasher::new();
         crc.update(&number.to_le_bytes());
@@ -180,7 +180,7 @@ impl ByteReader<'_> {
     }
 }
 
-/// Of all of a header but the checksum itself.
+/// The checksum of a header, without the checksum field itself.
 fn header_crc(header: &[u8]) -> u32 {
     let mut crc = crc32fast::Hasher::new();
     crc.update(&header[..HEADER_CRC_BYTES.start]);

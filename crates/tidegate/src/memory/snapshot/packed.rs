@@ -13,7 +13,7 @@ use crate::memory::table::PagePressure;
 
 const ENTRY_BYTES: usize = 24;
 
-/// Writes every state that matters; says how many.
+/// Writes every live state. Returns how many.
 pub(super) fn write<W: Write>(
     store: &MemoryStore,
     now: Timestamp,
@@ -36,9 +36,9 @@ pub(super) fn write<W: Write>(
 }
 
 /// Puts the states of a block into the store.
-pub(super) fn restore(block: &Block<'_>, loading: &mut RestoreProgress) -> Result<(), &'static str> {
+pub(super) fn restore(block: &Block<'_>, progress: &mut RestoreProgress) -> Result<(), &'static str> {
     if block.payload.len() != block.entries as usize * ENTRY_BYTES {
-        return Err("a block's entries do not fill it");
+        return Err("the entries do not fill their block");
     }
     for entry in block.payload.chunks_exact(ENTRY_BYTES) {
         let mut fields = ByteReader(entry);
@@ -46,26 +46,26 @@ pub(super) fn restore(block: &Block<'_>, loading: &mut RestoreProgress) -> Resul
             return Err("an entry has no tag");
         };
         let state = PackedState::from_words([first, second]);
-        if state.is_idle_at(loading.now) {
-            loading.expired += 1;
+        if state.is_idle_at(progress.now) {
+            progress.expired += 1;
         } else {
-            loading.inserted += insert(&loading.store, tag, state, loading.now);
+            progress.inserted += insert(&progress.store, tag, state, progress.now);
         }
     }
     Ok(())
 }
 
-/// Puts a state into the table as a decision would; counts it if the key is not there already.
+/// Puts a state into the table as a decision would. Returns 1 if the key is new.
 fn insert(store: &MemoryStore, tag: u64, state: PackedState, now: Timestamp) -> u64 {
     let mut pressure = PagePressure::Normal;
     loop {
-        // Nobody else has this store yet, so the page is still the tag's when it is locked.
+        // No other thread has this store yet, so the page cannot be split before it is locked.
         let mut page = store.table.page(store.table.page_of(tag)).lock();
-        let held = page.find(tag);
-        let wanted = SlotRequest { tag, now, reserved: &[], pressure };
-        if let Some(slot) = held.or_else(|| store.claim_slot(&page, &wanted)) {
+        let existing = page.find(tag);
+        let request = SlotRequest { tag, now, reserved: &[], pressure };
+        if let Some(slot) = existing.or_else(|| store.claim_slot(&page, &request)) {
             store.put_packed(&mut page, slot, tag, state, now);
-            return u64::from(held.is_none());
+            return u64::from(existing.is_none());
         }
         drop(page);
         pressure = store.table.make_room(tag, store.idle_before(now), &store.budget);

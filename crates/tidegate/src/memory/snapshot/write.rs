@@ -3,49 +3,48 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use tidegate_core::{Leases, UsageLog, Timestamp};
+use tidegate_core::{Leases, Timestamp, UsageLog};
 
-use super::blocks::BlockWriter;
-use super::error::{SnapshotProblem, SnapshotError};
-use super::format::{HEADER_BYTES, Header};
 use super::atomic_file::AtomicFile;
-use super::{rows, packed};
+use super::blocks::BlockWriter;
+use super::error::{SnapshotError, SnapshotProblem};
+use super::format::{HEADER_BYTES, Header};
+use super::{packed, rows};
 use crate::memory::MemoryStore;
 
-/// What was written.
+/// What a snapshot contains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SnapshotReport {
-    /// Counters. One that moved while the snapshot was written may be counted twice.
+    /// The number of counters. One that moved while the snapshot was written may be counted twice.
     pub entries: u64,
-    /// The file's size.
+    /// The size of the file.
     pub bytes: u64,
-    /// The instant that the snapshot was asked for.
+    /// The instant at which the snapshot was started.
     pub written_at: Timestamp,
 }
 
 impl MemoryStore {
-    /// Writes what the store holds to a file, in place of the one before.
+    /// Writes the contents of the store to a file, which replaces the one before.
     ///
-    /// Decisions go on meanwhile: nobody waits longer than it takes to copy one page, or a portion of the ledgers or
-    /// the leases of one shard. Every counter is in the file as it was at some instant between the beginning and the
-    /// end of the writing, and of a key with thousands of leases every lease is; a plan of several limits that is
-    /// decided in that time may be in it in part. A snapshot taken while nothing is decided is exact.
+    /// Decisions continue meanwhile. They wait at most for the copy of one page, or of a portion of one shard. The file
+    /// has every counter as it was at some instant between the beginning and the end of the writing. For a key with
+    /// thousands of leases, that holds for each lease. Of a plan of several limits that is decided in that time, the
+    /// file may have only a part. A snapshot taken while nothing is decided is exact.
     ///
-    /// A lease that is renewed to a shorter end than it had, while its key has thousands and they are being copied,
-    /// may be missed.
+    /// A lease may be missed if it is renewed to a shorter end while the thousands of leases of its key are copied.
     ///
-    /// The file is complete and on the disk before it takes the place of the one before, so a process that is
-    /// killed at any moment leaves the last good one. It is written as `.NAME.tmp` in the same directory, which
-    /// has to exist. A path belongs to one store: of two processes that write to it at the same moment, one
-    /// gets an error. Only the owner can read it, for it holds the seed of the store's hash.
+    /// The file is complete and on disk before it replaces the one before, so a process that is killed at any moment
+    /// leaves the last good one. It is written as `.NAME.tmp` in the same directory, which must exist. A path belongs
+    /// to one store: if two processes write to it at the same moment, one gets an error. Only the owner can read it,
+    /// because it has the seed of the store's hash.
     ///
-    /// What is idle at `now` is left out, unless the store is [unbounded](Self::unbounded).
+    /// States that are idle at `now` are left out, unless the store is [unbounded](Self::unbounded).
     ///
     /// ```
-    /// use tidegate::snapshot::{Found};
+    /// use tidegate::snapshot::RestoreStatus;
     /// use tidegate::store::{Charge, Counter, Role};
-    /// use tidegate::{MemoryStore, Timestamp, Verdict};
+    /// use tidegate::{MemoryStore, OutcomeKind, Timestamp};
     ///
     /// # let directory = std::env::temp_dir().join(format!("tidegate-doc-{}", std::process::id()));
     /// # std::fs::create_dir_all(&directory)?;
@@ -55,18 +54,18 @@ impl MemoryStore {
     /// let now = Timestamp::from_nanos(1_700_000_000_000_000_000);
     ///
     /// let store = MemoryStore::bounded(64 << 20);
-    /// assert_eq!(store.check_one(&charge, now).verdict, Verdict::Allowed);
+    /// assert_eq!(store.check_charge(&charge, now).kind, OutcomeKind::Allowed);
     /// assert_eq!(store.snapshot(&path, now)?.entries, 1);
     ///
     /// let restored = MemoryStore::restore(&path, 64 << 20, now);
-    /// assert!(matches!(restored.found, Found::Snapshot { restored: 1, .. }));
-    /// assert_eq!(restored.store.check_one(&charge, now).verdict, Verdict::Denied);
+    /// assert!(matches!(restored.status, RestoreStatus::Restored { restored: 1, .. }));
+    /// assert_eq!(restored.store.check_charge(&charge, now).kind, OutcomeKind::Denied);
     /// # std::fs::remove_dir_all(&directory)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn snapshot(&self, path: impl AsRef<Path>, now: Timestamp) -> Result<SnapshotReport, SnapshotError> {
         let path = path.as_ref();
-        // Two threads with the same store wait for each other instead of turning each other away.
+        // Two threads with the same store wait for each other. Without the lock, one would get an error.
         let _alone = self.snapshot_lock.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         self.write_snapshot(path, now).map_err(|problem| SnapshotError::new(path, problem))
     }

@@ -1,4 +1,4 @@
-//! A thread that writes a snapshot from time to time, and a last one when it is stopped.
+//! A thread that writes a snapshot periodically, and a last one when it is stopped.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use tidegate_core::Timestamp;
 
-use super::error::{SnapshotProblem, SnapshotError};
+use super::error::{SnapshotError, SnapshotProblem};
 use super::write::SnapshotReport;
 use crate::Clock;
 use crate::memory::MemoryStore;
 
-/// The least time between two snapshots; a shorter one is taken for this.
+/// The shortest time between two snapshots. A shorter interval is raised to this.
 pub const SNAPSHOT_EVERY_MIN: Duration = Duration::from_millis(100);
 
 /// Writes snapshots of a store in the background, until it is stopped or dropped.
@@ -20,7 +20,7 @@ pub const SNAPSHOT_EVERY_MIN: Duration = Duration::from_millis(100);
 /// ```
 /// use std::sync::Arc;
 /// use std::time::Duration;
-/// use tidegate::snapshot::{SnapshotWriter};
+/// use tidegate::snapshot::SnapshotWriter;
 /// use tidegate::{Clock, MemoryStore, SystemClock};
 ///
 /// # let directory = std::env::temp_dir().join(format!("tidegate-doc-writer-{}", std::process::id()));
@@ -28,7 +28,7 @@ pub const SNAPSHOT_EVERY_MIN: Duration = Duration::from_millis(100);
 /// let path = directory.join("limits.snapshot");
 /// let clock = SystemClock::new();
 /// let restored = MemoryStore::restore(&path, 64 << 20, clock.now());
-/// println!("{}", restored.found);
+/// println!("{}", restored.status);
 /// let store = Arc::new(restored.store);
 /// let writer = SnapshotWriter::start(Arc::clone(&store), clock, &path, Duration::from_secs(10))?;
 /// // ... decisions ...
@@ -37,14 +37,14 @@ pub const SNAPSHOT_EVERY_MIN: Duration = Duration::from_millis(100);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
-#[must_use = "it stops when it is dropped"]
+#[must_use = "the writer stops when it is dropped"]
 pub struct SnapshotWriter {
     shared: Arc<WriterShared>,
     path: PathBuf,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the thread and its owner tell each other.
+/// What the thread and its owner share.
 #[derive(Debug, Default)]
 struct WriterShared {
     state: Mutex<WriterState>,
@@ -62,9 +62,9 @@ struct WriterState {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SnapshotAttempts {
-    /// Attempts that are over, whatever came of them.
+    /// Attempts that have ended, successful or not.
     pub count: u64,
-    /// How long the last of them took: about what a last one, before a program ends, will take.
+    /// How long the last of them took. The last one before a program ends will take about as long.
     pub last_duration: Duration,
 }
 
@@ -76,8 +76,8 @@ enum WriterPhase {
 }
 
 impl SnapshotWriter {
-    /// Starts a thread that writes a snapshot of `store` to `path`, waits for `every`, and so on. The first one
-    /// is written after the first wait.
+    /// Starts a thread that writes a snapshot of `store` to `path` every `every`. The first one is written after the
+    /// first interval.
     pub fn start<C: Clock + Send + Sync + 'static>(
         store: Arc<MemoryStore>,
         clock: C,
@@ -96,18 +96,18 @@ impl SnapshotWriter {
         }
     }
 
-    /// What came of the last attempt; none before the first. After an error the next attempt is made as if
-    /// nothing had happened, and the last good snapshot is still there. If the thread panicked, that is what came of
-    /// it, and there are no more attempts.
+    /// The result of the last attempt. None before the first. After an error the writer continues with the next
+    /// attempt, and the last good snapshot is still there. If the thread panicked, that is the result, and there are no
+    /// more attempts.
     pub fn last_result(&self) -> Option<Result<SnapshotReport, SnapshotError>> {
-        // Until it is joined, nothing else ends the thread.
+        // Before it is joined, only a panic ends the thread.
         if self.thread.as_ref().is_some_and(JoinHandle::is_finished) {
             return Some(Err(SnapshotError::new(&self.path, SnapshotProblem::Panicked)));
         }
         self.shared.lock().last_result.clone()
     }
 
-    /// How often it has tried so far, and how long the last attempt took.
+    /// How often the writer has tried, and how long the last attempt took.
     pub fn attempts(&self) -> SnapshotAttempts {
         self.shared.lock().attempts
     }
@@ -117,7 +117,7 @@ impl SnapshotWriter {
         &self.path
     }
 
-    /// Writes a last snapshot, ends the thread and says what came of it.
+    /// Writes a last snapshot, ends the thread and returns the result.
     pub fn stop(mut self) -> Result<SnapshotReport, SnapshotError> {
         self.stop_thread();
         self.last_result().unwrap_or_else(|| Err(SnapshotError::new(&self.path, SnapshotProblem::Panicked)))
@@ -129,12 +129,13 @@ impl SnapshotWriter {
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
-            self.shared.lock().last_result = Some(Err(SnapshotError::new(&self.path, SnapshotProblem::Panicked)));
+            self.shared.lock().last_result =
+                Some(Err(SnapshotError::new(&self.path, SnapshotProblem::Panicked)));
         }
     }
 }
 
-/// As [`stop`](SnapshotWriter::stop), with nobody to tell what came of it.
+/// As [`stop`](SnapshotWriter::stop), but ignores the result.
 impl Drop for SnapshotWriter {
     fn drop(&mut self) {
         if self.thread.is_some() {

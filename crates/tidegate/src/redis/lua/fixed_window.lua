@@ -1,30 +1,31 @@
 -- fixed_window: L per W.
 --
--- KEYS   one: the window and what was used in it
+-- KEYS   one: the window and its usage
 -- Term   4, flags, limit, cost, align, and then
 --          align 0, the epoch, or 1, the first hit: window_us, window_ns (0 to 999)
---          align 2, a calendar: four edges in microseconds, in ascending order. Windows lie between them, and the first
---          that is after now is where a new one ends. If now is before the first or not before the last, a plan that
---          needs a new window is an error; the caller then asks again, with edges around the time of the reply.
+--          align 2, a calendar: four edges in microseconds, in ascending order. Windows lie between them, and
+--          a new window ends at the first edge after now. If now is before the first edge or not before the
+--          last, a plan that needs a new window is an error. The caller then calls again, with edges around
+--          the time of the reply.
 -- State  the window's end in microseconds, rounded up, and the count:
 --          "1750000020000000005"  end in milliseconds, then six digits of count
 --          "-1750000020000500005" negated: end in microseconds, then three digits of count
---          "e" end_us:7 used:6    big-endian, if neither will do
---        The first two are kept by Redis as integers. Where W is no whole number of microseconds, the exact end is the
---        only multiple of W in that microsecond, or the first hit, which was a whole microsecond, and W.
+--          "e" end_us:7 used:6    big-endian, if neither fits
+--        Redis stores the first two as integers. If W is not a whole number of microseconds, the exact end is
+--        the only multiple of W in that microsecond, or W after the first hit, which was a whole microsecond.
 --
--- Admitted if what was used in the window, plus the cost, is at most L. A window that has not ended is the one that
--- counts, also for a time before it began.
+-- Admitted if the usage of the window plus the cost is at most L. A window that has not ended counts, also
+-- for a time before it began.
 
 local function define_fixed_window(now_us, windows)
   local UNITS_END = 2 ^ 40
-  -- What is left of 63 bits for the end if six or three digits are the count.
+  -- What 63 bits leave for the end if six or three digits are the count.
   local END_US_MAX = 9200000000000000
   local floor, tonumber, byte, sub, format = math.floor, tonumber, string.byte, string.sub, string.format
   local pack, unpack_bytes = struct.pack, struct.unpack
   local window_at, window_starts = windows.at, windows.starts
 
-  -- The end of the window and the count; nil if they cannot be read.
+  -- The end of the window and the count; nil if the state cannot be read.
   local function read_window(state)
     local tag = byte(state)
     if tag == 101 then
@@ -54,7 +55,7 @@ local function define_fixed_window(now_us, windows)
     return state, floor((end_us + 999) / 1000)
   end
 
-  -- Where a window ends that an instant would begin or be in; nil if the edges at hand do not say.
+  -- The end of the window that contains an instant; nil if the given edges do not reach it.
   local function new_end(term, us)
     if term.align == 1 then return us + term.window_ceil_us end
     if term.align == 0 then
@@ -69,7 +70,7 @@ local function define_fixed_window(now_us, windows)
     return nil
   end
 
-  local function weigh(term, state)
+  local function decide(term, state)
     local end_us, used
     if state then
       end_us, used = read_window(state)
@@ -92,7 +93,7 @@ local function define_fixed_window(now_us, windows)
     local end_us, used = read_window(state)
     if not used then return nil end
     if from_us > 0 and from_us < end_us then
-      -- Before all edges at hand is before the first window that they know of.
+      -- An instant before all given edges is before the first window that they describe.
       local end_then = new_end(term, from_us) or term.edges and from_us < term.edges[1] and term.edges[1]
       if end_then and end_then < end_us then return true end
     end
@@ -100,11 +101,11 @@ local function define_fixed_window(now_us, windows)
     return write_window(end_us, used - term.cost)
   end
 
-  return function(bytes, looks_on, counts_denied, is_free)
+  return function(bytes, is_observed, counts_denied, is_zero_cost)
     local limit, cost, align, window_us, window_ns = unpack_bytes('<ddddd', bytes, 3)
     local term = {
-      weigh = weigh, charge = charge, refund = refund, looks_on = looks_on, counts_denied = counts_denied,
-      is_free = is_free, limit = limit, cost = cost, align = align, edges = false,
+      decide = decide, charge = charge, refund = refund, is_observed = is_observed, counts_denied = counts_denied,
+      is_zero_cost = is_zero_cost, limit = limit, cost = cost, align = align, edges = false,
       window_us = window_us, window_ns = window_ns, window_ceil_us = window_ns > 0 and window_us + 1 or window_us,
     }
     if align == 2 then term.edges = { unpack_bytes('<dddd', bytes, 27) } end

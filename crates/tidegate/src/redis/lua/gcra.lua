@@ -4,20 +4,20 @@
 -- Term   1, flags, limit, span_us, span_fraction, reach_us, reach_fraction
 --          limit   L
 --          span    c*W/L: how far the cost moves the arrival time
---          reach   B*W/L: how far it may be ahead of now, below 2^51 us; if it is more, see gcra_wide.lua
---        An instant or a span is whole microseconds and a fraction over 1000*L, so one carry does for nanoseconds and
---        remainder. A span that is more than the reach may be given as 2^53 us.
+--          reach   B*W/L: how far it may be ahead of now, below 2^51 us; gcra_wide.lua handles more
+--        An instant or a span is whole microseconds and a fraction over 1000*L, so one carry serves both
+--        nanoseconds and the remainder. A span longer than the reach may be given as 2^53 us.
 -- State  the arrival time, as short as it can be:
 --          "1750000000000000"      whole microseconds
---          "-1750000000000000100"  whole nanoseconds, negated: they take 63 bits, and the sign tells them apart
+--          "-1750000000000000100"  whole nanoseconds, negated: they take 63 bits, and the sign marks them
 --          "f" us:7 ns:2 rest:5    big-endian; rest is the remainder over L, of the L it was written under
 --          "w" ...                 see gcra_wide.lua
---        The first two are kept by Redis as integers. A key whose arrival time is over is as one never seen.
+--        Redis stores the first two as integers. A key whose arrival time has passed equals one never seen.
 --
--- Admitted if max(TAT, t) + span <= t + reach; then that is the arrival time.
+-- Admitted if max(TAT, t) + span <= t + reach. The left side is then the new arrival time.
 
--- The arrival time in a state that is no plain number of microseconds; nil if there is none in it. A remainder under a
--- larger L is still less than one nanosecond.
+-- The arrival time of a state that is not a plain number of microseconds; nil if it cannot be read. A
+-- remainder written under a larger L is still less than one nanosecond.
 local function read_fine_arrival(state, limit)
   local tag, length = string.byte(state), #state
   if tag == 45 and length > 4 then
@@ -29,8 +29,8 @@ local function read_fine_arrival(state, limit)
     return us, ns * limit + rest
   elseif tag == 119 and length == 19 then
     local days, ns, rest = struct.unpack('>I7I6I5', state, 2)
-    -- 2^53 us: further ahead than this limit reaches in any case, so it does not matter by how much. Such an arrival time
-    -- is another limit's doing, and stays where it is.
+    -- 2^53 us: further ahead than this limit reaches, so the exact value does not matter. Another limit wrote
+    -- such an arrival time, and it stays.
     if days > 104248 then return 2 ^ 53, 0 end
     if rest >= limit then rest = limit - 1 end
     return days * 86400000000 + math.floor(ns / 1000), ns % 1000 * limit + rest
@@ -38,7 +38,7 @@ local function read_fine_arrival(state, limit)
   return nil
 end
 
--- The state of an arrival time, and the millisecond in which it is over, rounded up.
+-- The state of an arrival time, and the millisecond in which it expires, rounded up.
 local function write_arrival(us, fraction, limit)
   if fraction == 0 then return us, math.floor((us + 999) / 1000) end
   local ns = math.floor(fraction / limit)
@@ -48,16 +48,19 @@ local function write_arrival(us, fraction, limit)
   return 'f' .. struct.pack('>I7I2I5', us, ns, rest), expires_ms
 end
 
--- Plans of one charge that is enforced: what nearly every call is full of. It decides as what is defined below, and makes
--- neither tables nor functions. See check_single in main.lua for the rest of it.
-local function check_gcra(held, term, plan, plans, place, stride, writes, now_us, read_fine_arrival, write_arrival)
-  local seen, fresh, expires_ms, admitted = held.seen, held.fresh, held.expires_ms, held.admitted
+-- Plans of one enforced charge, which most calls consist of. It decides like the functions below, but creates
+-- neither tables nor functions. check_single in main.lua does the same for other algorithms.
+local function check_gcra(
+  keys_state, term, plan, plans, key_index, stride, writes, now_us, read_fine_arrival, write_arrival
+)
+  local before, after = keys_state.before, keys_state.after
+  local expires_ms, admitted = keys_state.expires_ms, keys_state.admitted
   local limit, span_us, span_fraction, reach_us, reach_fraction = struct.unpack('<ddddd', term, 3)
   local unit, bound_us, exact_max, tonumber = 1000 * limit, now_us + reach_us, 2 ^ 53, tonumber
   local word, bit, bits = math.floor(plan / 32) + 1, 2 ^ (plan % 32), 0
   for at = plan, plan + plans - 1 do
-    local state = fresh[place]
-    if state == nil then state = seen[place] end
+    local state = after[key_index]
+    if state == nil then state = before[key_index] end
     local us, fraction = now_us, 0
     if state then
       us = tonumber(state)
@@ -70,21 +73,21 @@ local function check_gcra(held, term, plan, plans, place, stride, writes, now_us
       if us < bound_us or us == bound_us and fraction <= reach_fraction then
         bits = bits + bit
         if not writes then
-          -- Only looked at.
+          -- A peek writes nothing.
         elseif fraction == 0 then
           local late_us = us + 999
-          fresh[place], expires_ms[place] = us, (late_us - late_us % 1000) / 1000
+          after[key_index], expires_ms[key_index] = us, (late_us - late_us % 1000) / 1000
         else
-          fresh[place], expires_ms[place] = write_arrival(us, fraction, limit)
+          after[key_index], expires_ms[key_index] = write_arrival(us, fraction, limit)
         end
       elseif stride == 0 then
         break
       end
     else
-      held.errors[#held.errors + 1] = at
-      held.errors[#held.errors + 1] = place
+      keys_state.errors[#keys_state.errors + 1] = at
+      keys_state.errors[#keys_state.errors + 1] = key_index
     end
-    place, bit = place + stride, bit * 2
+    key_index, bit = key_index + stride, bit * 2
     if bit == 4294967296 then
       admitted[word] = admitted[word] + bits
       word, bit, bits = word + 1, 1, 0
@@ -106,7 +109,7 @@ local function define_gcra(now_us, read_fine_arrival, write)
     return us, fraction
   end
 
-  local function weigh(term, state)
+  local function decide(term, state)
     local us, fraction = start(state, term.limit)
     if not us then return nil end
     us, fraction = us + term.span_us, fraction + term.span_fraction
@@ -115,8 +118,8 @@ local function define_gcra(now_us, read_fine_arrival, write)
     return us < bound_us or us == bound_us and fraction <= term.reach_fraction, us, fraction
   end
 
-  -- A bucket that only looks on is emptied by what does not fit, and runs into no debt: the arrival time ends up where
-  -- nothing is left, or stays as it is if that is further ahead.
+  -- A charge that does not fit empties an observed bucket and causes no debt: the arrival time moves to where
+  -- nothing is left, or stays if it is further ahead.
   local function charge(term, fits, us, fraction, _, state)
     if fits then return write(us, fraction, term.limit) end
     us, fraction = start(state, term.limit)
@@ -124,8 +127,8 @@ local function define_gcra(now_us, read_fine_arrival, write)
     return write(term.bound_us, term.reach_fraction, term.limit)
   end
 
-  -- What has passed since the charge counts is not given back: in a bucket that was full meanwhile it is lost, whoever came
-  -- after that.
+  -- The time since the charge started to count is not refunded: if the bucket became full meanwhile, that
+  -- part is lost, whichever requests came after it.
   local function refund(term, state, from_us)
     local us, fraction = start(state, term.limit)
     if not us then return nil end
@@ -139,12 +142,12 @@ local function define_gcra(now_us, read_fine_arrival, write)
     return write(us, fraction, term.limit)
   end
 
-  return function(bytes, looks_on, _, is_free)
+  return function(bytes, is_observed, _, is_zero_cost)
     local limit, span_us, span_fraction, reach_us, reach_fraction = struct.unpack('<ddddd', bytes, 3)
     return {
-      weigh = weigh, charge = charge, refund = refund, looks_on = looks_on, is_free = is_free, limit = limit,
-      span_us = span_us, span_fraction = span_fraction, reach_fraction = reach_fraction,
-      -- Worked out here once: all plans of a call are decided at the same time.
+      decide = decide, charge = charge, refund = refund, is_observed = is_observed, is_zero_cost = is_zero_cost,
+      limit = limit, span_us = span_us, span_fraction = span_fraction, reach_fraction = reach_fraction,
+      -- Computed once: all plans of a call are decided at the same time.
       bound_us = now_us + reach_us, unit = 1000 * limit,
     }
   end

@@ -1,10 +1,10 @@
 -- gcra, token_bucket and leaky_bucket where B*W/L is 2^51 us (71 years) or more: 1 per year with a burst of 1000.
 --
--- KEYS   one: the arrival time, the same as in gcra.lua, for a changed burst may lead from one to the other
+-- KEYS   one: the arrival time as in gcra.lua, because a changed burst may lead from one file to the other
 -- Term   9, flags, limit, span_days, span_ns, span_rest, reach_days, reach_ns, reach_rest
---          as in gcra.lua, but an instant or a span is whole days, nanoseconds of a day, and a remainder over L: the
---          largest burst at the lowest rate is 10^13 years, and days below 2^53 are twice that
--- State  "w" days:7 ns:6 rest:5, big-endian; reads those of gcra.lua too
+--          as in gcra.lua, but an instant or a span is whole days, nanoseconds of a day, and a remainder over
+--          L: the largest burst at the lowest rate is 10^13 years, and days below 2^53 are twice that
+-- State  "w" days:7 ns:6 rest:5, big-endian; also reads the states of gcra.lua
 
 local function define_gcra_wide(now_us, read_fine_arrival)
   local EXACT_MAX = 2 ^ 53
@@ -48,7 +48,7 @@ local function define_gcra_wide(now_us, read_fine_arrival)
     return 'w' .. pack('>I7I6I5', days, ns, rest), expires_ms
   end
 
-  local function later(limit, days, ns, rest, more_days, more_ns, more_rest)
+  local function add_span(limit, days, ns, rest, more_days, more_ns, more_rest)
     days, ns, rest = days + more_days, ns + more_ns, rest + more_rest
     if rest >= limit then ns, rest = ns + 1, rest - limit end
     if ns >= NS_PER_DAY then days, ns = days + 1, ns - NS_PER_DAY end
@@ -56,13 +56,13 @@ local function define_gcra_wide(now_us, read_fine_arrival)
   end
 
   local function bound(term)
-    return later(term.limit, now_days, now_ns, 0, term.reach_days, term.reach_ns, term.reach_rest)
+    return add_span(term.limit, now_days, now_ns, 0, term.reach_days, term.reach_ns, term.reach_rest)
   end
 
-  local function weigh(term, state)
+  local function decide(term, state)
     local days, ns, rest = start(state, term.limit)
     if not days then return nil end
-    days, ns, rest = later(term.limit, days, ns, rest, term.span_days, term.span_ns, term.span_rest)
+    days, ns, rest = add_span(term.limit, days, ns, rest, term.span_days, term.span_ns, term.span_rest)
     local bound_days, bound_ns, bound_rest = bound(term)
     return not is_before(bound_days, bound_ns, bound_rest, days, ns, rest), days, ns, rest
   end
@@ -94,11 +94,11 @@ local function define_gcra_wide(now_us, read_fine_arrival)
     return write(days, ns, rest)
   end
 
-  return function(bytes, looks_on, _, is_free)
+  return function(bytes, is_observed, _, is_zero_cost)
     local limit, span_days, span_ns, span_rest, reach_days, reach_ns, reach_rest = unpack_bytes('<ddddddd', bytes, 3)
     return {
-      weigh = weigh, charge = charge, refund = refund, looks_on = looks_on, is_free = is_free, limit = limit,
-      span_days = span_days, span_ns = span_ns, span_rest = span_rest,
+      decide = decide, charge = charge, refund = refund, is_observed = is_observed, is_zero_cost = is_zero_cost,
+      limit = limit, span_days = span_days, span_ns = span_ns, span_rest = span_rest,
       reach_days = reach_days, reach_ns = reach_ns, reach_rest = reach_rest,
     }
   end

@@ -1,30 +1,33 @@
--- Plans of several charges, and all that is done to plans but the simplest check of one charge, which is in main.lua.
+-- Plans of several charges, and all ops except the check of one charge, which is in main.lua.
 --
--- A plan is charged if all its charges fit that do not look on. If one does not, only those are charged that count denied
--- attempts. A charge that costs nothing changes nothing.
+-- A plan is charged if all its enforced charges fit. If one does not fit, only limits that count denied
+-- attempts are charged. A charge without a cost changes nothing.
 
--- `held` is what main.lua knows of the keys. Each of the functions takes a group: its first plan, how many plans and
--- charges, and for each charge a term, the place of its key and the stride to that of the next plan.
-local function define_plans(held, agree_on_lease)
-  local floor, NOBODY = math.floor, string.rep('\0', 16)
-  local seen, fresh, expires_ms, admitted, errors = held.seen, held.fresh, held.expires_ms, held.admitted, held.errors
-  local freed = {}
-  held.freed = freed
-  local fit, weighed_a, weighed_b, weighed_c = {}, {}, {}, {}
+-- `keys_state` is the state of the call in main.lua. Each function takes a group: its first plan, the number of
+-- plans and charges, and for each charge a term, the index of its key and the stride to the key of the next
+-- plan.
+local function define_plans(keys_state, agree_on_lease)
+  local floor, NO_OWNER = math.floor, string.rep('\0', 16)
+  local before, after, expires_ms = keys_state.before, keys_state.after, keys_state.expires_ms
+  local admitted, errors = keys_state.admitted, keys_state.errors
+  local published = {}
+  keys_state.published = published
+  -- What `decide` returned for each charge of the current plan.
+  local charge_fits, decided_a, decided_b, decided_c = {}, {}, {}, {}
 
-  local function state_at(place)
-    local state = fresh[place]
-    if state == nil then return seen[place] end
+  local function state_at(key_index)
+    local state = after[key_index]
+    if state == nil then return before[key_index] end
     return state
   end
 
-  local function keep(place, state, expires)
-    fresh[place], expires_ms[place] = state, expires
+  local function set_state(key_index, state, expires)
+    after[key_index], expires_ms[key_index] = state, expires
   end
 
-  local function fail(plan, place)
+  local function fail(plan, key_index)
     errors[#errors + 1] = plan
-    errors[#errors + 1] = place
+    errors[#errors + 1] = key_index
   end
 
   local function admit(plan)
@@ -33,22 +36,22 @@ local function define_plans(held, agree_on_lease)
   end
 
   local function next_plan(group)
-    for at = 1, group.charges do group.places[at] = group.places[at] + group.strides[at] end
+    for at = 1, group.charges do group.key_indexes[at] = group.key_indexes[at] + group.strides[at] end
   end
 
   -- Whether the plan is admitted; nil if a state cannot be read.
-  local function weigh(group, plan)
+  local function decide(group, plan)
     local is_admitted = true
     for at = 1, group.charges do
-      local term, place = group.terms[at], group.places[at]
+      local term, key_index = group.terms[at], group.key_indexes[at]
       local fits
-      fits, weighed_a[at], weighed_b[at], weighed_c[at] = term.weigh(term, state_at(place))
+      fits, decided_a[at], decided_b[at], decided_c[at] = term.decide(term, state_at(key_index))
       if fits == nil then
-        fail(plan, place)
+        fail(plan, key_index)
         return nil
       end
-      fit[at] = fits
-      if not fits and not term.looks_on then is_admitted = false end
+      charge_fits[at] = fits
+      if not fits and not term.is_observed then is_admitted = false end
     end
     return is_admitted
   end
@@ -56,53 +59,53 @@ local function define_plans(held, agree_on_lease)
   local function charge(group, is_admitted, lease)
     if is_admitted and lease then
       lease.expires_us, lease.expires_ns, lease.fence =
-        agree_on_lease(lease, group.terms, group.charges, weighed_a, weighed_b)
+        agree_on_lease(lease, group.terms, group.charges, decided_a, decided_b)
     end
     for at = 1, group.charges do
-      local term, place = group.terms[at], group.places[at]
-      if not term.is_free and (is_admitted or term.counts_denied) then
+      local term, key_index = group.terms[at], group.key_indexes[at]
+      if not term.is_zero_cost and (is_admitted or term.counts_denied) then
         local state, expires =
-          term.charge(term, fit[at], weighed_a[at], weighed_b[at], weighed_c[at], state_at(place), lease)
-        if state ~= nil then keep(place, state, expires) end
+          term.charge(term, charge_fits[at], decided_a[at], decided_b[at], decided_c[at], state_at(key_index), lease)
+        if state ~= nil then set_state(key_index, state, expires) end
       end
     end
   end
 
-  -- The lease is that of the op; a check that takes leases has one that nobody owns.
+  -- `lease` has the arguments of the op. A check that takes leases has one without an owner.
   local function check(group, writes, lease)
     for at = 1, group.charges do
-      if group.terms[at].has_leases and not lease then lease = { owner = NOBODY, ttl_us = 0, ttl_ns = 0 } end
+      if group.terms[at].has_leases and not lease then lease = { owner = NO_OWNER, ttl_us = 0, ttl_ns = 0 } end
     end
     for plan = group.first_plan, group.first_plan + group.plans - 1 do
-      local is_admitted = weigh(group, plan)
+      local is_admitted = decide(group, plan)
       if is_admitted then admit(plan) end
       if writes and is_admitted ~= nil then charge(group, is_admitted, lease) end
       next_plan(group)
     end
   end
 
-  -- Counts a denied attempt. What is weighed is needed to charge it.
+  -- Counts a denied attempt. A charge needs the results of `decide`.
   local function deny(group)
     for plan = group.first_plan, group.first_plan + group.plans - 1 do
-      if weigh(group, plan) ~= nil then charge(group, false) end
+      if decide(group, plan) ~= nil then charge(group, false) end
       next_plan(group)
     end
   end
 
-  -- A key that cannot be read keeps what it holds. The others of its plan are given back nevertheless: each has been
-  -- charged for itself.
-  local function refund(group, from_us, is_told)
+  -- A key that cannot be read stays as it is. The other keys of its plan are refunded nevertheless, because
+  -- each was charged independently.
+  local function refund(group, from_us, is_published)
     for plan = group.first_plan, group.first_plan + group.plans - 1 do
       for at = 1, group.charges do
-        local term, place = group.terms[at], group.places[at]
-        local state = state_at(place)
-        if state and not term.is_free then
-          local left, expires = term.refund(term, state, from_us[at])
-          if left == nil then
-            fail(plan, place)
-          elseif left ~= true then
-            keep(place, left, expires)
-            if is_told then freed[place] = true end
+        local term, key_index = group.terms[at], group.key_indexes[at]
+        local state = state_at(key_index)
+        if state and not term.is_zero_cost then
+          local new_state, expires = term.refund(term, state, from_us[at])
+          if new_state == nil then
+            fail(plan, key_index)
+          elseif new_state ~= true then
+            set_state(key_index, new_state, expires)
+            if is_published then published[key_index] = true end
           end
         end
       end
@@ -114,37 +117,37 @@ local function define_plans(held, agree_on_lease)
   local function reset(group)
     for plan = group.first_plan, group.first_plan + group.plans - 1 do
       for at = 1, group.charges do
-        local term, place = group.terms[at], group.places[at]
-        if term.forget then
-          keep(place, term.forget(state_at(place)))
+        local term, key_index = group.terms[at], group.key_indexes[at]
+        if term.reset then
+          set_state(key_index, term.reset(state_at(key_index)))
         else
-          keep(place, false)
+          set_state(key_index, false)
         end
-        freed[place] = true
+        published[key_index] = true
       end
       admit(plan)
       next_plan(group)
     end
   end
 
-  -- Renews or releases a lease in all the keys that hold it. A renewed one ends when one that is acquired now would.
+  -- Renews or releases a lease in all keys that hold it. A renewed lease ends when one acquired now would.
   local function change_leases(group, lease, renews)
     for plan = group.first_plan, group.first_plan + group.plans - 1 do
-      if weigh(group, plan) ~= nil then
+      if decide(group, plan) ~= nil then
         local new_us, new_ns
         if renews then
-          new_us, new_ns = agree_on_lease(lease, group.terms, group.charges, weighed_a, weighed_b, true)
+          new_us, new_ns = agree_on_lease(lease, group.terms, group.charges, decided_a, decided_b, true)
         end
         local is_changed = false
         for at = 1, group.charges do
-          local term, place = group.terms[at], group.places[at]
-          local state = term.change and state_at(place)
+          local term, key_index = group.terms[at], group.key_indexes[at]
+          local state = term.change and state_at(key_index)
           if state then
-            local left, expires = term.change(state, lease, new_us, new_ns)
-            if left ~= nil then
-              keep(place, left, expires)
+            local new_state, expires = term.change(state, lease, new_us, new_ns)
+            if new_state ~= nil then
+              set_state(key_index, new_state, expires)
               is_changed = true
-              if not renews then freed[place] = true end
+              if not renews then published[key_index] = true end
             end
           end
         end

@@ -1,10 +1,10 @@
--- Whether a server can be used: all that the scripts do to keys, those of decisions and of heartbeats, done to one that nobody
--- needs.
+-- Checks whether a server can be used: runs every command of the decision and heartbeat scripts on an unused
+-- key.
 --
--- A user who may not do it, a server that takes no writes (it is a replica, out of memory, cannot save) or that has lost
--- its cluster is found out before a decision depends on it.
+-- So problems show before a decision depends on the server: a user without permissions, a server that accepts
+-- no writes (a replica, out of memory, or unable to save), or a lost cluster.
 --
--- KEYS[1]  a key that is not there
+-- KEYS[1]  a key that does not exist
 -- Reply    nothing
 local time = redis.call('TIME')
 redis.call('MGET', KEYS[1])

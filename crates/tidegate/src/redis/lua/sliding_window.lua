@@ -3,22 +3,22 @@
 -- KEYS   one: the counts of a window and of the one before it
 -- Term   5, flags, limit, cost, window_us, window_ns (0 to 999)
 -- State  the window's number since the epoch, prev and cur:
---          "175000000000120034"       the number, then four digits of prev and four of cur; kept by Redis as an integer
---          "s" number:6 prev:5 cur:5  big-endian, if that will not do
+--          "175000000000120034"       the number, then four digits of prev and four of cur; Redis stores an integer
+--          "s" number:6 prev:5 cur:5  big-endian, if that does not fit
 --
--- Admitted if prev*(W - e) + (cur + c)*W <= L*W, where e is how far now is into the window. A window after that of now
--- (time stepped back) counts as it is, from its first instant.
+-- Admitted if prev*(W - e) + (cur + c)*W <= L*W, where e is how far now is into the window. If time stepped
+-- back, a window after now counts as it is, from its first instant.
 
 local function define_sliding_window(now_us, windows)
   local EXACT_MAX = 2 ^ 53
   local COUNT_MAX = 2 ^ 40 - 1
-  -- What is left of 63 bits for the number if eight digits are counts.
+  -- What 63 bits leave for the number if eight digits are counts.
   local NUMBER_END, DIGITS_END = 92000000000, 10000
   local floor, tonumber, byte, sub, format = math.floor, tonumber, string.byte, string.sub, string.format
   local pack, unpack_bytes = struct.pack, struct.unpack
   local window_at, window_starts, is_product_at_most = windows.at, windows.starts, windows.is_product_at_most
 
-  -- The number of the window, prev and cur; nil if they cannot be read.
+  -- The number of the window, prev and cur; nil if the state cannot be read.
   local function read_windows(state)
     if byte(state) == 115 then
       if #state == 17 then return unpack_bytes('>I6I5I5', state, 2) end
@@ -37,7 +37,7 @@ local function define_sliding_window(now_us, windows)
     return nil
   end
 
-  -- A state without use in its own window matters for one window less.
+  -- A state without usage in its own window expires one window earlier.
   local function write_windows(term, number, prev, cur)
     local ends = number + (cur > 0 and 2 or 1)
     local expires = floor((window_starts(ends, term.window_us, term.window_ns) + 999) / 1000)
@@ -48,18 +48,18 @@ local function define_sliding_window(now_us, windows)
     return format('%d', prev * DIGITS_END + cur), expires
   end
 
-  -- The windows as now sees them: number, prev, cur; nil if the state cannot be read.
+  -- The window at now: number, prev, cur; nil if the state cannot be read.
   local function windows_now(term, state)
     local number = term.number
     if not state then return number, 0, 0 end
-    local held, prev, cur = read_windows(state)
-    if not held then return nil end
-    if held >= number then return held, prev, cur end
-    if held == number - 1 then return number, cur, 0 end
+    local state_number, prev, cur = read_windows(state)
+    if not state_number then return nil end
+    if state_number >= number then return state_number, prev, cur end
+    if state_number == number - 1 then return number, cur, 0 end
     return number, 0, 0
   end
 
-  local function weigh(term, state)
+  local function decide(term, state)
     local number, prev, cur = windows_now(term, state)
     if not number then return nil end
     local room = term.limit - cur - term.cost
@@ -67,7 +67,7 @@ local function define_sliding_window(now_us, windows)
     if prev <= room then return true, number, prev, cur end
     local left_us, left_ns = term.left_us, term.left_ns
     if number > term.number then left_us, left_ns = term.window_us, term.window_ns end
-    -- Nearly always both products are small. They are then compared as they are.
+    -- Nearly always both products are exact, and can be compared directly.
     if prev <= term.narrow_max and left_ns == 0 and term.window_ns == 0 then
       return prev * left_us <= room * term.window_us, number, prev, cur
     end
@@ -84,8 +84,8 @@ local function define_sliding_window(now_us, windows)
     local number, prev, cur = windows_now(term, state)
     if not number then return nil end
     if from_us > 0 then
-      local held = read_windows(state)
-      if held > window_at(from_us, term.window_us, term.window_ns) then return true end
+      local state_number = read_windows(state)
+      if state_number > window_at(from_us, term.window_us, term.window_ns) then return true end
     end
     local from_prev = term.cost - cur
     if from_prev > 0 then prev, cur = prev - from_prev, 0 else cur = cur - term.cost end
@@ -94,15 +94,16 @@ local function define_sliding_window(now_us, windows)
     return write_windows(term, number, prev, cur)
   end
 
-  return function(bytes, looks_on, _, is_free)
+  return function(bytes, is_observed, _, is_zero_cost)
     local limit, cost, window_us, window_ns = unpack_bytes('<dddd', bytes, 3)
     local number, into_us, into_ns = window_at(now_us, window_us, window_ns)
     local left_us, left_ns = window_us - into_us, window_ns - into_ns
     if left_ns < 0 then left_us, left_ns = left_us - 1, left_ns + 1000 end
     return {
-      weigh = weigh, charge = charge, refund = refund, looks_on = looks_on, is_free = is_free, limit = limit,
-      cost = cost, window_us = window_us, window_ns = window_ns, number = number, left_us = left_us, left_ns = left_ns,
-      -- room is less than prev where this is asked.
+      decide = decide, charge = charge, refund = refund, is_observed = is_observed, is_zero_cost = is_zero_cost,
+      limit = limit, cost = cost, window_us = window_us, window_ns = window_ns,
+      number = number, left_us = left_us, left_ns = left_ns,
+      -- Here room is less than prev.
       narrow_max = floor(EXACT_MAX / window_us) - 1,
     }
   end

@@ -1,19 +1,18 @@
--- Arithmetic of windows that need not be whole microseconds, for fixed_window, sliding_window and sub_windows.
+-- Arithmetic for windows that need not be whole microseconds: fixed_window, sliding_window and sub_windows.
 --
--- A length or a distance is whole microseconds and 0 to 999 nanoseconds beside them: nanoseconds alone can be more than
--- 2^53.
+-- A length or a distance is whole microseconds and 0 to 999 nanoseconds: nanoseconds alone can exceed 2^53.
 
 local function define_windows()
   local floor = math.floor
 
-  -- The number of the window that an instant is in, counted from the epoch, and how far into it the instant is.
+  -- The number of the window that contains an instant, from the epoch, and how far into it the instant is.
   local function window_at(us, window_us, window_ns)
     if window_ns == 0 then
       local number = floor(us / window_us)
       return number, us - number * window_us, 0
     end
-    -- This may be one too many or too few. The way back is exact: windows are a millisecond at least, so their number
-    -- times 999 is less than us.
+    -- This may be off by one. The way back is exact: a window is at least a millisecond, so its number times 999
+    -- is less than us.
     local number = floor(us / (window_us + window_ns / 1000))
     local beside_ns = number * window_ns
     local into_us, into_ns = us - number * window_us - floor(beside_ns / 1000), -(beside_ns % 1000)
@@ -33,7 +32,8 @@ local function define_windows()
     return number * window_us + floor((number * window_ns + 999) / 1000)
   end
 
-  -- a times a length in nanoseconds, in limbs of 10^6, the lowest first. a is below 2^42, the length 10^18 at most.
+  -- a times a length in nanoseconds, in limbs of 10^6, lowest first. a is below 2^42, the length at most
+  -- 10^18.
   local function product(a, us, ns)
     local a0 = a % 1000000
     local a1 = (a - a0) / 1000000
@@ -47,7 +47,7 @@ local function define_windows()
     return p0 % 1000000, p1 % 1000000, p2 % 1000000, p3
   end
 
-  -- Whether a times one length is at most b times another, whatever the size of the products.
+  -- Whether a times one length is at most b times another, for products of any size.
   local function is_product_at_most(a, a_us, a_ns, b, b_us, b_ns)
     local a0, a1, a2, a3 = product(a, a_us, a_ns)
     local b0, b1, b2, b3 = product(b, b_us, b_ns)

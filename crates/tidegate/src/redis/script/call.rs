@@ -1,4 +1,4 @@
-//! One call of the script: orders on their way to Redis.
+//! One call of the script: the plans that are sent together.
 
 use std::fmt::Write;
 
@@ -11,45 +11,47 @@ use tidegate_core::algorithm::Calendar;
 
 use super::group::{GroupCharge, GroupCharges, Groups};
 use super::term::{self, EdgesUs, Term};
-use crate::redis::plan::{KeyName, RedisPlan, RedisCharge};
+use crate::redis::key_name::KeyName;
+use crate::redis::plan::{RedisCharge, RedisPlan};
 
-/// The most keys that a call touches: Lua hands all of them to one command of Redis, which takes so many arguments.
-pub(in crate::redis) const CALL_KEYS_MAX: usize = 2_000;
-/// The most plans in a call. Nobody else is served meanwhile, so this many are to take a few milliseconds at most.
-pub(in crate::redis) const CALL_PLANS_MAX: usize = 1_024;
-/// The most limits with a cost in a call, which have two bytes for their number.
+/// Keys of a call at most. Lua passes all of them to one command of Redis, which takes no more arguments.
+pub(crate) const CALL_KEYS_MAX: usize = 2_000;
+/// Plans of a call at most. Redis serves nothing else meanwhile, and this many take a few milliseconds at
+/// most.
+pub(crate) const CALL_PLANS_MAX: usize = 1_024;
+/// Terms (a limit with a cost) of a call at most. The wire format has two bytes for their index.
 const CALL_TERMS_MAX: usize = 4_096;
 
-/// Whose time a call is decided by.
+/// The clock that decides a call.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::redis) enum CallTime {
-    /// That of Redis.
+pub(crate) enum CallTime {
+    /// The clock of Redis.
     Server,
-    /// One that is handed in, for tests.
+    /// A given time, for tests.
     #[allow(dead_code, reason = "for tests")]
     Given {
         /// The time.
         now_us: u64,
-        /// What is added to every expiry, since Redis expires keys by its own clock.
+        /// Added to every expiry, because Redis expires keys by its own clock.
         expiry_shift_ms: i64,
     },
 }
 
-/// Orders that are decided together, in the order in which they were added.
-pub(in crate::redis) struct Call {
+/// Plans that are decided together, in the order in which they were added.
+pub(crate) struct Call {
     time: CallTime,
     plans: Vec<RedisPlan>,
-    /// Where among the keys those of each order's charges are, one order after the other.
+    /// The key index of every charge, plan by plan.
     key_indexes: Vec<u16>,
     keys: IndexSet<KeyName, RandomState>,
     terms: IndexSet<Term, RandomState>,
-    /// Edges that were worked out for this call.
+    /// Calendar edges that were computed for this call.
     edges: SmallVec<[(Calendar, EdgesUs); 1]>,
     groups: Groups,
 }
 
 impl Call {
-    /// A call without orders.
+    /// A call without plans.
     pub fn new(time: CallTime) -> Self {
         Self {
             time,
@@ -62,43 +64,43 @@ impl Call {
         }
     }
 
-    /// Adds an order, or gives it back if there is no room for it. It is about this time for the server: windows of
-    /// calendars are known around it.
+    /// Adds a plan, or returns it if there is no room. `about` is the server's approximate time: calendar
+    /// windows are computed around it.
     ///
-    /// Orders in a row that do the same, by the same limits with the same costs, on one key or on keys one after the
-    /// other, cost Redis less than others.
-    #[allow(clippy::result_large_err, reason = "it is given back whole, and seldom")]
-    pub fn add(&mut self, order: RedisPlan, about: Timestamp) -> Result<(), RedisPlan> {
-        debug_assert!(!order.charges.is_empty());
-        let charges = order.charges.len();
+    /// Adjacent plans with the same op, limits and costs form a group if they use one key or consecutive
+    /// keys. A group costs Redis less.
+    #[allow(clippy::result_large_err, reason = "the plan is returned whole, and rarely")]
+    pub fn add(&mut self, plan: RedisPlan, about: Timestamp) -> Result<(), RedisPlan> {
+        debug_assert!(!plan.charges.is_empty());
+        let charges = plan.charges.len();
         if self.plans.len() == CALL_PLANS_MAX
             || self.keys.len() + charges > CALL_KEYS_MAX
             || self.terms.len() + charges > CALL_TERMS_MAX
         {
-            return Err(order);
+            return Err(plan);
         }
-        let is_as_last = self.plans.last().is_some_and(|last| has_same_terms(last, &order));
+        let repeats_last = self.plans.last().is_some_and(|last| has_same_terms(last, &plan));
         let mut group_charges: GroupCharges = SmallVec::with_capacity(charges);
-        for (number, charge) in order.charges.iter().enumerate() {
-            let term = match self.groups.last_charges().get(number) {
-                Some(last) if is_as_last => last.term,
+        for (charge_index, charge) in plan.charges.iter().enumerate() {
+            let term = match self.groups.last_charges().get(charge_index) {
+                Some(last) if repeats_last => last.term,
                 _ => self.term_of(charge, about),
             };
-            let place = self.key_index_of(number, charge);
-            self.key_indexes.push(place);
-            group_charges.push(GroupCharge { term, key_index: place, counts_from: charge.counts_from });
+            let key_index = self.key_index_of(charge_index, charge);
+            self.key_indexes.push(key_index);
+            group_charges.push(GroupCharge { term, key_index, counts_from: charge.counts_from });
         }
-        self.groups.add(&order, group_charges);
-        self.plans.push(order);
+        self.groups.add(&plan, group_charges);
+        self.plans.push(plan);
         Ok(())
     }
 
-    /// The orders, as they were added.
+    /// The plans, in the order in which they were added.
     pub fn plans(&self) -> &[RedisPlan] {
         &self.plans
     }
 
-    /// The command, if this is the hash of the script.
+    /// The command that calls the script by its SHA-1.
     pub fn command(&self, sha: &str) -> Cmd {
         const ARGUMENTS_BESIDE: usize = 5;
         const KEY_BYTES: usize = 48;
@@ -122,39 +124,40 @@ impl Call {
         command
     }
 
-    /// The names of the keys, each once.
+    /// The names of the keys, without duplicates.
     pub(super) fn keys(&self) -> impl ExactSizeIterator<Item = &KeyName> {
         self.keys.iter()
     }
 
-    /// Where among the keys those of each order's charges are, one order after the other.
+    /// The key index of every charge, plan by plan.
     pub(super) fn key_indexes(&self) -> &[u16] {
         &self.key_indexes
     }
 
-    /// Where among the keys that of a charge is. The last order's is looked at first, for a hot key comes in a row.
-    fn key_index_of(&mut self, number: usize, charge: &RedisCharge) -> u16 {
+    /// The key index of a charge. Tries the last plan first, because a hot key often comes several times in a
+    /// row.
+    fn key_index_of(&mut self, charge_index: usize, charge: &RedisCharge) -> u16 {
         if let Some(last) = self.plans.last()
-            && last.charges.get(number).is_some_and(|last| last.key == charge.key)
+            && last.charges.get(charge_index).is_some_and(|last| last.key == charge.key)
         {
-            // Its places are followed by `number` of this order's.
+            // `charge_index` indexes of this plan follow those of the last plan.
             return self.key_indexes[self.key_indexes.len() - last.charges.len()];
         }
-        let place = match self.keys.get_index_of(&charge.key) {
-            Some(place) => place,
+        let key_index = match self.keys.get_index_of(&charge.key) {
+            Some(key_index) => key_index,
             None => self.keys.insert_full(charge.key.clone()).0,
         };
-        u16::try_from(place).unwrap_or(u16::MAX)
+        u16::try_from(key_index).unwrap_or(u16::MAX)
     }
 
     fn term_of(&mut self, charge: &RedisCharge, about: Timestamp) -> u16 {
         let edges = &mut self.edges;
         let term = term::term(charge, |calendar| {
-            let is_around = |(known, [_, from, to, _]): &&(Calendar, EdgesUs)| {
-                known == calendar && (*from..*to).contains(&(about.as_nanos() / term::NANOS_PER_MICRO))
+            let contains_about = |(computed, [_, from, to, _]): &&(Calendar, EdgesUs)| {
+                computed == calendar && (*from..*to).contains(&(about.as_nanos() / term::NANOS_PER_MICRO))
             };
-            if let Some((_, known)) = edges.iter().find(is_around) {
-                return *known;
+            if let Some((_, computed)) = edges.iter().find(contains_about) {
+                return *computed;
             }
             let around = term::edges_around(calendar, about);
             edges.push((calendar.clone(), around));
@@ -164,13 +167,14 @@ impl Call {
     }
 }
 
-/// Whether two orders have the same terms. Windows of a calendar are looked up for each, for the time goes on.
+/// Whether two plans have the same terms. A calendar limit never does, because its window is looked up for
+/// each plan.
 pub(super) fn has_same_terms(one: &RedisPlan, other: &RedisPlan) -> bool {
-    let is_alike = |(one, other): (&RedisCharge, &RedisCharge)| {
+    let is_same = |(one, other): (&RedisCharge, &RedisCharge)| {
         one.cost == other.cost
             && one.role == other.role
             && one.algorithm == other.algorithm
             && term::calendar_of(&one.algorithm).is_none()
     };
-    one.charges.len() == other.charges.len() && one.charges.iter().zip(&other.charges).all(is_alike)
+    one.charges.len() == other.charges.len() && one.charges.iter().zip(&other.charges).all(is_same)
 }

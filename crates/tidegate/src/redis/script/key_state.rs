@@ -1,51 +1,54 @@
-//! States as the script writes them, read into those of the core. Each of the files in `lua/` says how it writes them.
+//! Reads the states that the script writes into those of the core. Each file in `lua/` documents its format.
 
 use smallvec::SmallVec;
 use tidegate_core::algorithm::{
-    Arrival, Edges, FixedWindow, Gcra, UsageLogAlgorithm, PackedAlgorithm, SlidingWindow, Window, WindowPair,
+    Arrival, Edges, FixedWindow, Gcra, PackedAlgorithm, SlidingWindow, UsageLogAlgorithm, Window, WindowPair,
 };
-use tidegate_core::{Algorithm, FencingToken, Grant, LeaseEntry, Leases, UsageLog, UsageEntry, PackedState, Timestamp};
+use tidegate_core::{
+    Algorithm, FencingToken, Grant, LeaseEntry, Leases, PackedState, Timestamp, UsageEntry, UsageLog,
+};
 
 use super::term::{NANOS_PER_DAY, NANOS_PER_MICRO};
 use crate::redis::plan::LeaseOwner;
 
-/// What is kept for a key.
+/// The state of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::redis) enum KeyState {
+pub(crate) enum KeyState {
     /// Of buckets and windows.
     Packed(PackedState),
     /// Of logs and sub-windows.
-    Ledger(UsageLog),
+    UsageLog(UsageLog),
     /// Of concurrency limits.
     Leases(Leases),
 }
 
-/// The states of an order's keys, one for each of its charges.
-pub(in crate::redis) type KeyStates = SmallVec<[KeyState; 2]>;
+/// The states of a plan's keys, one for each charge.
+pub(crate) type KeyStates = SmallVec<[KeyState; 2]>;
 
-/// Who holds the leases of a key, by their fences, of which no key hands out one twice.
+/// The owners of a key's leases, by fencing token. No key hands out a fencing token twice.
 pub(super) type LeaseOwners = Vec<(FencingToken, LeaseOwner)>;
 
-/// Digits that are a count where the rest is a window's end in milliseconds, its end in microseconds, or its number.
+/// The factor of the count's digits, where the rest is a window's end in milliseconds, its end in
+/// microseconds, or its number.
 const COUNT_WITH_END_MS: u64 = 1_000_000;
 const COUNT_WITH_END_US: u64 = 1_000;
 const COUNT_WITH_NUMBER: u64 = 10_000;
 
 const MICROS_PER_MILLI: u64 = 1_000;
 
-/// A ledger's totals wrap here.
-const LEDGER_TOTAL_END: u64 = 1 << 48;
-const LEDGER_HEAD_BYTES: usize = 12;
-const LEDGER_ENTRY_BYTES: usize = 13;
+/// The totals of a usage log wrap here.
+const USAGE_LOG_TOTAL_END: u64 = 1 << 48;
+const USAGE_LOG_HEAD_BYTES: usize = 12;
+const USAGE_LOG_ENTRY_BYTES: usize = 13;
 const LEASES_HEAD_BYTES: usize = 22;
 const LEASE_BYTES: usize = 38;
 
 impl KeyState {
-    /// That of a key never seen.
+    /// The state of a key never seen.
     pub fn never_seen(algorithm: &Algorithm) -> Self {
         match algorithm {
             Algorithm::Packed(_) => Self::Packed(PackedState::NEVER_SEEN),
-            Algorithm::UsageLog(_) => Self::Ledger(UsageLog::default()),
+            Algorithm::UsageLog(_) => Self::UsageLog(UsageLog::default()),
             Algorithm::Leases(_) => Self::Leases(Leases::default()),
         }
     }
@@ -54,29 +57,29 @@ impl KeyState {
     pub fn heap_bytes(&self) -> usize {
         match self {
             Self::Packed(_) => 0,
-            Self::Ledger(ledger) => ledger.heap_bytes(),
+            Self::UsageLog(usage_log) => usage_log.heap_bytes(),
             Self::Leases(leases) => leases.heap_bytes(),
         }
     }
 
-    /// What these bytes say; none if they are nothing that the script wrote for such a limit.
+    /// Parses these bytes; none if the script did not write them for such a limit.
     pub(super) fn read(algorithm: &Algorithm, bytes: &[u8]) -> Option<Self> {
         match algorithm {
-            Algorithm::Packed(one) => match one {
-                PackedAlgorithm::Gcra(one) => read_arrival(one, bytes),
-                PackedAlgorithm::TokenBucket(one) => read_arrival(one.as_gcra(), bytes),
-                PackedAlgorithm::LeakyBucket(one) => read_arrival(one.as_gcra(), bytes),
-                PackedAlgorithm::FixedWindow(one) => read_window(one, bytes),
-                PackedAlgorithm::SlidingWindow(one) => read_windows(one, bytes),
+            Algorithm::Packed(algorithm) => match algorithm {
+                PackedAlgorithm::Gcra(algorithm) => read_arrival(algorithm, bytes),
+                PackedAlgorithm::TokenBucket(algorithm) => read_arrival(algorithm.as_gcra(), bytes),
+                PackedAlgorithm::LeakyBucket(algorithm) => read_arrival(algorithm.as_gcra(), bytes),
+                PackedAlgorithm::FixedWindow(algorithm) => read_window(algorithm, bytes),
+                PackedAlgorithm::SlidingWindow(algorithm) => read_windows(algorithm, bytes),
             }
             .map(Self::Packed),
-            Algorithm::UsageLog(one) => read_ledger(one, bytes).map(Self::Ledger),
+            Algorithm::UsageLog(algorithm) => read_usage_log(algorithm, bytes).map(Self::UsageLog),
             Algorithm::Leases(_) => read_leases(bytes).map(Self::Leases),
         }
     }
 }
 
-/// Who holds the leases in these bytes.
+/// The owners of the leases in these bytes.
 pub(super) fn read_owners(bytes: &[u8]) -> LeaseOwners {
     let Some((_, leases)) = bytes.split_at_checked(LEASES_HEAD_BYTES) else { return LeaseOwners::new() };
     let owner = |mut entry: &[u8]| {
@@ -92,13 +95,15 @@ fn read_arrival(gcra: &Gcra, bytes: &[u8]) -> Option<PackedState> {
     let arrival = match bytes {
         [b'f', rest @ ..] if rest.len() == 14 => {
             let mut rest = rest;
-            let (us, ns, part) = (take_be(&mut rest, 7)?, take_be(&mut rest, 2)?, take_be(&mut rest, 5)?);
-            Arrival { whole_ns: u128::from(us) * u128::from(NANOS_PER_MICRO) + u128::from(ns), remainder: part }
+            let (us, ns, remainder) =
+                (take_be(&mut rest, 7)?, take_be(&mut rest, 2)?, take_be(&mut rest, 5)?);
+            Arrival { whole_ns: u128::from(us) * u128::from(NANOS_PER_MICRO) + u128::from(ns), remainder }
         }
         [b'w', rest @ ..] if rest.len() == 18 => {
             let mut rest = rest;
-            let (days, ns, part) = (take_be(&mut rest, 7)?, take_be(&mut rest, 6)?, take_be(&mut rest, 5)?);
-            Arrival { whole_ns: u128::from(days) * u128::from(NANOS_PER_DAY) + u128::from(ns), remainder: part }
+            let (days, ns, remainder) =
+                (take_be(&mut rest, 7)?, take_be(&mut rest, 6)?, take_be(&mut rest, 5)?);
+            Arrival { whole_ns: u128::from(days) * u128::from(NANOS_PER_DAY) + u128::from(ns), remainder }
         }
         [b'-', digits @ ..] => Arrival { whole_ns: read_digits(digits)?.into(), remainder: 0 },
         digits => {
@@ -109,7 +114,8 @@ fn read_arrival(gcra: &Gcra, bytes: &[u8]) -> Option<PackedState> {
     gcra.state(arrival)
 }
 
-/// The end in milliseconds and six digits of count; negated in microseconds and three; `e` if neither will do.
+/// The end in milliseconds and six digits of count; negated in microseconds and three digits; `e` if neither
+/// fits.
 fn read_window(window: &FixedWindow, bytes: &[u8]) -> Option<PackedState> {
     let (end_us, used) = match bytes {
         [b'e', rest @ ..] if rest.len() == 13 => {
@@ -138,7 +144,7 @@ fn read_window(window: &FixedWindow, bytes: &[u8]) -> Option<PackedState> {
     window.state(Window { end_ns, used })
 }
 
-/// The window's number, four digits of the count before and four of its own; `s` if that will not do.
+/// The window's number, four digits of the count before and four of its own; `s` if that does not fit.
 fn read_windows(windows: &SlidingWindow, bytes: &[u8]) -> Option<PackedState> {
     let (number, prev, cur) = match bytes {
         [b's', rest @ ..] if rest.len() == 16 => {
@@ -154,24 +160,26 @@ fn read_windows(windows: &SlidingWindow, bytes: &[u8]) -> Option<PackedState> {
     windows.state(WindowPair { number, prev, cur })
 }
 
-fn read_ledger(algorithm: &UsageLogAlgorithm, bytes: &[u8]) -> Option<UsageLog> {
-    let (mut head, entries) = bytes.split_at_checked(LEDGER_HEAD_BYTES)?;
+fn read_usage_log(algorithm: &UsageLogAlgorithm, bytes: &[u8]) -> Option<UsageLog> {
+    let (mut head, entries) = bytes.split_at_checked(USAGE_LOG_HEAD_BYTES)?;
     let (base, mut before) = (take_be(&mut head, 6)?, take_be(&mut head, 6)?);
-    if entries.is_empty() || entries.len() % LEDGER_ENTRY_BYTES != 0 {
+    if entries.is_empty() || entries.len() % USAGE_LOG_ENTRY_BYTES != 0 {
         return None;
     }
-    // Stamps are counted from the base, in what the core counts from the epoch.
+    // Stamps are relative to the base; the core counts them from the epoch.
     let stamp_of = |stamp: u64| match algorithm {
         UsageLogAlgorithm::SlidingLog(_) => (base == 0).then(|| stamp.checked_mul(NANOS_PER_MICRO))?,
-        UsageLogAlgorithm::SubWindows(one) => base.checked_mul(one.sub_windows().into())?.checked_add(stamp),
+        UsageLogAlgorithm::SubWindows(algorithm) => {
+            base.checked_mul(algorithm.sub_windows().into())?.checked_add(stamp)
+        }
     };
     let read = |mut entry: &[u8]| {
         let (stamp, total) = (take_be(&mut entry, 7)?, take_be(&mut entry, 6)?);
-        let units = total.wrapping_sub(before) % LEDGER_TOTAL_END;
+        let units = total.wrapping_sub(before) % USAGE_LOG_TOTAL_END;
         before = total;
         Some(UsageEntry { stamp: stamp_of(stamp)?, units })
     };
-    let entries: Option<Vec<UsageEntry>> = entries.chunks_exact(LEDGER_ENTRY_BYTES).map(read).collect();
+    let entries: Option<Vec<UsageEntry>> = entries.chunks_exact(USAGE_LOG_ENTRY_BYTES).map(read).collect();
     UsageLog::from_entries(entries?).ok()
 }
 
@@ -192,14 +200,14 @@ fn read_leases(bytes: &[u8]) -> Option<Leases> {
     Leases::from_entries(written, FencingToken::new(fence), entries?).ok()
 }
 
-/// The next so many bytes, no more than eight, as a number, the highest first.
+/// The next `count` bytes, at most eight, as a big-endian number.
 fn take_be(bytes: &mut &[u8], count: usize) -> Option<u64> {
     let (number, rest) = bytes.split_at_checked(count)?;
     *bytes = rest;
     Some(number.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
 }
 
-/// A number in decimal digits and nothing else.
+/// A number of decimal digits and nothing else.
 fn read_digits(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
         return None;

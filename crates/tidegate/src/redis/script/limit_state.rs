@@ -1,184 +1,204 @@
-//! One charge of an order and the state of its key: what the core says of them.
+//! A limit with the state of its key: runs the core's algorithms on them.
 
-use tidegate_core::algorithm::{Concurrency, LimitAlgorithm, UsageLogAlgorithm, PackedAlgorithm};
+use tidegate_core::algorithm::{Concurrency, LimitAlgorithm, PackedAlgorithm, UsageLogAlgorithm};
 use tidegate_core::{
-    Algorithm, TimedCost, Grant, Leases, UsageLog, Outcome, PackedState, Role, ChargeDecision, Timestamp, OutcomeKind,
+    Algorithm, ChargeDecision, Grant, Leases, Outcome, OutcomeKind, PackedState, Role, TimedCost, Timestamp,
+    UsageLog,
 };
 
 use super::key_state::KeyState;
 use super::term::{LEASE_UNITS_MAX, NANOS_PER_MICRO};
 use crate::Outcomes;
-use crate::grant::GrantPart;
+use crate::leases::grant::GrantPart;
 use crate::redis::plan::RedisCharge;
 
-/// A limit and what it has counted for a key.
+/// A limit and its state for a key.
 pub(super) enum LimitState<'a> {
     Packed(&'a PackedAlgorithm, &'a PackedState),
-    Ledger(&'a UsageLogAlgorithm, &'a UsageLog),
+    UsageLog(&'a UsageLogAlgorithm, &'a UsageLog),
     Leases(&'a Concurrency, &'a Leases),
 }
 
-/// The same, to be changed.
+/// The same, with a mutable state.
 pub(super) enum LimitStateMut<'a> {
     Packed(&'a PackedAlgorithm, &'a mut PackedState),
-    Ledger(&'a UsageLogAlgorithm, &'a mut UsageLog),
+    UsageLog(&'a UsageLogAlgorithm, &'a mut UsageLog),
     Leases(&'a Concurrency, &'a mut Leases),
 }
 
-/// What the outcomes of charges on these states are, if that is to be the fate of the request. States are those before it,
-/// one for each charge; one that is missing is of a key never seen.
-pub(in crate::redis) fn preview_outcomes(
+/// The outcomes of charges on these states, given the decision on the whole plan. The states are those before
+/// the plan, one for each charge. A missing state means a key never seen.
+pub(crate) fn preview_outcomes(
     charges: &[RedisCharge],
     states: &[KeyState],
     at: Timestamp,
-    fate: OutcomeKind,
+    decision: OutcomeKind,
 ) -> Outcomes {
     let never_seen: Vec<KeyState> =
         charges.iter().skip(states.len()).map(|charge| KeyState::never_seen(&charge.algorithm)).collect();
     let states = states.iter().chain(&never_seen);
-    let lines = || {
+    let limit_states = || {
         charges
             .iter()
             .zip(states.clone())
             .filter_map(|(charge, state)| Some((charge, LimitState::new(&charge.algorithm, state)?)))
     };
-    let grant = plan_grant(lines(), at, fate).map(|part| part.grant(None));
-    let preview = |(charge, line): (&RedisCharge, LimitState<'_>)| {
-        let ask = TimedCost { now: at, cost: charge.cost };
-        let ruling = ChargeDecision { outcome: line.outcome_kind(ask), decision: fate, role: charge.role };
-        line.preview(ask, ruling, grant)
+    let grant = plan_grant(limit_states(), at, decision).map(|grant_part| grant_part.grant(None));
+    let preview = |(charge, limit_state): (&RedisCharge, LimitState<'_>)| {
+        let timed_cost = TimedCost { now: at, cost: charge.cost };
+        let charge_decision =
+            ChargeDecision { outcome: limit_state.outcome_kind(timed_cost), decision, role: charge.role };
+        limit_state.preview(timed_cost, charge_decision, grant)
     };
-    lines().map(preview).collect()
+    limit_states().map(preview).collect()
 }
 
-/// From when on a charge counts that was made at an instant, by the state before it, as the script is told it: in whole
-/// microseconds, and not later than it is.
-pub(in crate::redis) fn counts_from(charge: &RedisCharge, state: &KeyState, at: Timestamp) -> Timestamp {
+/// When a charge made at `at` starts to count, from the state before it. In whole microseconds, as the script
+/// reads it, and not later than `at`.
+pub(crate) fn counts_from(charge: &RedisCharge, state: &KeyState, at: Timestamp) -> Timestamp {
     let from = match LimitState::new(&charge.algorithm, state) {
-        Some(LimitState::Packed(one, state)) => one.counts_from(state, at),
-        Some(LimitState::Ledger(one, state)) => one.counts_from(state, at),
+        Some(LimitState::Packed(algorithm, state)) => algorithm.counts_from(state, at),
+        Some(LimitState::UsageLog(algorithm, state)) => algorithm.counts_from(state, at),
         Some(LimitState::Leases(..)) | None => at,
     };
     whole_micros(from)
 }
 
-/// An instant as the script is told it. An earlier one gives back less.
-pub(in crate::redis) fn whole_micros(instant: Timestamp) -> Timestamp {
+/// An instant in whole microseconds, as the script reads it. It is rounded down: an earlier instant refunds
+/// less.
+pub(crate) fn whole_micros(instant: Timestamp) -> Timestamp {
     Timestamp::from_nanos(instant.as_nanos() / NANOS_PER_MICRO * NANOS_PER_MICRO)
 }
 
-/// What the concurrency limits of a plan with this fate say of its lease; none if it takes none.
+/// The lease that the concurrency limits of a plan grant under this decision; none if the plan takes none.
 pub(super) fn plan_grant<'a>(
-    lines: impl Iterator<Item = (&'a RedisCharge, LimitState<'a>)>,
+    limit_states: impl Iterator<Item = (&'a RedisCharge, LimitState<'a>)>,
     at: Timestamp,
-    fate: OutcomeKind,
+    decision: OutcomeKind,
 ) -> Option<GrantPart> {
-    let part = |(charge, line): (&RedisCharge, LimitState<'_>)| match line {
-        LimitState::Leases(one, leases) => {
-            let is_charged = one.is_charged(TimedCost { now: at, cost: charge.cost }, fate);
-            is_charged.then(|| GrantPart::new(one, leases, charge.role, at))
+    let grant_part = |(charge, limit_state): (&RedisCharge, LimitState<'_>)| match limit_state {
+        LimitState::Leases(algorithm, leases) => {
+            let is_charged = algorithm.is_charged(TimedCost { now: at, cost: charge.cost }, decision);
+            is_charged.then(|| GrantPart::new(algorithm, leases, charge.role, at))
         }
         _ => None,
     };
-    lines.filter_map(part).reduce(GrantPart::merge)
+    limit_states.filter_map(grant_part).reduce(GrantPart::merge)
 }
 
-/// What all limits that are enforced say together.
-pub(super) fn decision_of(weighed: impl Iterator<Item = (OutcomeKind, Role)>) -> OutcomeKind {
-    let enforced = weighed.filter(|(_, role)| *role == Role::Enforced).map(|(verdict, _)| verdict);
+/// The merged decision of all enforced limits.
+pub(super) fn decision_of(outcomes: impl Iterator<Item = (OutcomeKind, Role)>) -> OutcomeKind {
+    let enforced = outcomes.filter(|(_, role)| *role == Role::Enforced).map(|(outcome, _)| outcome);
     enforced.max().unwrap_or(OutcomeKind::Allowed)
 }
 
 impl<'a> LimitState<'a> {
-    /// None if the state is not of the kind that the limit keeps.
+    /// None if the limit keeps another kind of state.
     #[inline]
     pub fn new(algorithm: &'a Algorithm, state: &'a KeyState) -> Option<Self> {
         match (algorithm, state) {
-            (Algorithm::Packed(one), KeyState::Packed(state)) => Some(Self::Packed(one, state)),
-            (Algorithm::UsageLog(one), KeyState::Ledger(state)) => Some(Self::Ledger(one, state)),
-            (Algorithm::Leases(one), KeyState::Leases(state)) => Some(Self::Leases(one, state)),
+            (Algorithm::Packed(algorithm), KeyState::Packed(state)) => Some(Self::Packed(algorithm, state)),
+            (Algorithm::UsageLog(algorithm), KeyState::UsageLog(state)) => {
+                Some(Self::UsageLog(algorithm, state))
+            }
+            (Algorithm::Leases(algorithm), KeyState::Leases(state)) => Some(Self::Leases(algorithm, state)),
             _ => None,
         }
     }
 
     #[inline]
-    pub fn outcome_kind(&self, ask: TimedCost) -> OutcomeKind {
+    pub fn outcome_kind(&self, timed_cost: TimedCost) -> OutcomeKind {
         match self {
-            Self::Packed(one, state) => one.outcome_kind(state, ask),
-            Self::Ledger(one, state) => one.outcome_kind(state, ask),
-            Self::Leases(one, state) => one.outcome_kind(state, ask),
+            Self::Packed(algorithm, state) => algorithm.outcome_kind(state, timed_cost),
+            Self::UsageLog(algorithm, state) => algorithm.outcome_kind(state, timed_cost),
+            Self::Leases(algorithm, state) => algorithm.outcome_kind(state, timed_cost),
         }
     }
 
-    /// The outcome, changing nothing. The lease is that of the plan.
-    pub fn preview(&self, ask: TimedCost, ruling: ChargeDecision, grant: Option<Grant>) -> Outcome {
+    /// The outcome, without changing the state. `grant` is the lease of the plan.
+    pub fn preview(
+        &self,
+        timed_cost: TimedCost,
+        charge_decision: ChargeDecision,
+        grant: Option<Grant>,
+    ) -> Outcome {
         match self {
-            Self::Packed(one, state) => one.preview(state, ask, ruling),
-            Self::Ledger(one, state) => one.preview(state, ask, ruling),
-            Self::Leases(one, leases) => match grant {
-                Some(grant) if one.is_charged(ask, ruling.decision) => {
-                    // Only when to retry depends on more than the sketch shows.
-                    let mut after = match ruling.outcome {
-                        OutcomeKind::Allowed => one.summary(leases, ask.now),
+            Self::Packed(algorithm, state) => algorithm.preview(state, timed_cost, charge_decision),
+            Self::UsageLog(algorithm, state) => algorithm.preview(state, timed_cost, charge_decision),
+            Self::Leases(algorithm, leases) => match grant {
+                Some(grant) if algorithm.is_charged(timed_cost, charge_decision.decision) => {
+                    // A summary has everything except what the time to retry depends on.
+                    let mut after = match charge_decision.outcome {
+                        OutcomeKind::Allowed => algorithm.summary(leases, timed_cost.now),
                         OutcomeKind::Denied => (*leases).clone(),
                     };
-                    hold(&mut after, grant, ask);
-                    one.outcome(&after, ask, ruling)
+                    hold(&mut after, grant, timed_cost);
+                    algorithm.outcome(&after, timed_cost, charge_decision)
                 }
-                _ => one.outcome(leases, ask, ruling),
+                _ => algorithm.outcome(leases, timed_cost, charge_decision),
             },
         }
     }
 }
 
 impl<'a> LimitStateMut<'a> {
-    /// None if the state is not of the kind that the limit keeps.
+    /// None if the limit keeps another kind of state.
     #[inline]
     pub fn new(algorithm: &'a Algorithm, state: &'a mut KeyState) -> Option<Self> {
         match (algorithm, state) {
-            (Algorithm::Packed(one), KeyState::Packed(state)) => Some(Self::Packed(one, state)),
-            (Algorithm::UsageLog(one), KeyState::Ledger(state)) => Some(Self::Ledger(one, state)),
-            (Algorithm::Leases(one), KeyState::Leases(state)) => Some(Self::Leases(one, state)),
+            (Algorithm::Packed(algorithm), KeyState::Packed(state)) => Some(Self::Packed(algorithm, state)),
+            (Algorithm::UsageLog(algorithm), KeyState::UsageLog(state)) => {
+                Some(Self::UsageLog(algorithm, state))
+            }
+            (Algorithm::Leases(algorithm), KeyState::Leases(state)) => Some(Self::Leases(algorithm, state)),
             _ => None,
         }
     }
 
-    /// Charges the request if it is to be, and says what there is then. The lease is that of the plan.
+    /// Charges the request if it is due, and returns the outcome. `grant` is the lease of the plan.
     #[inline]
-    pub fn charge(self, ask: TimedCost, ruling: ChargeDecision, grant: Option<Grant>) -> Outcome {
+    pub fn charge(
+        self,
+        timed_cost: TimedCost,
+        charge_decision: ChargeDecision,
+        grant: Option<Grant>,
+    ) -> Outcome {
         match self {
-            Self::Packed(one, state) => {
-                one.charge_if_due(state, ask, ruling);
-                one.outcome(state, ask, ruling)
+            Self::Packed(algorithm, state) => {
+                algorithm.charge_if_due(state, timed_cost, charge_decision);
+                algorithm.outcome(state, timed_cost, charge_decision)
             }
-            Self::Ledger(one, state) => {
-                one.charge_if_due(state, ask, ruling);
-                one.outcome(state, ask, ruling)
+            Self::UsageLog(algorithm, state) => {
+                algorithm.charge_if_due(state, timed_cost, charge_decision);
+                algorithm.outcome(state, timed_cost, charge_decision)
             }
-            Self::Leases(one, state) => {
+            Self::Leases(algorithm, state) => {
                 if let Some(grant) = grant
-                    && one.is_charged(ask, ruling.decision)
+                    && algorithm.is_charged(timed_cost, charge_decision.decision)
                 {
-                    hold(state, grant, ask);
+                    hold(state, grant, timed_cost);
                 }
-                one.outcome(state, ask, ruling)
+                algorithm.outcome(state, timed_cost, charge_decision)
             }
         }
     }
 
-    /// Gives back what counts from an instant on, if that is known. Leases are given back by whoever holds them.
-    pub fn refund(self, ask: TimedCost, counts_from: Option<Timestamp>) {
+    /// Refunds a charge that counts from an instant on, if that is known. Leases are released by their owners
+    /// instead.
+    pub fn refund(self, timed_cost: TimedCost, counts_from: Option<Timestamp>) {
         match (self, counts_from) {
-            (Self::Packed(one, state), Some(from)) => one.refund_charged(state, ask, from),
-            (Self::Packed(one, state), None) => one.refund(state, ask),
-            (Self::Ledger(one, state), Some(from)) => one.refund_charged(state, ask, from),
-            (Self::Ledger(one, state), None) => one.refund(state, ask),
+            (Self::Packed(algorithm, state), Some(from)) => algorithm.refund_charged(state, timed_cost, from),
+            (Self::Packed(algorithm, state), None) => algorithm.refund(state, timed_cost),
+            (Self::UsageLog(algorithm, state), Some(from)) => {
+                algorithm.refund_charged(state, timed_cost, from);
+            }
+            (Self::UsageLog(algorithm, state), None) => algorithm.refund(state, timed_cost),
             (Self::Leases(..), _) => {}
         }
     }
 }
 
-/// More than every limit is more than every limit: so much is written down.
-fn hold(leases: &mut Leases, grant: Grant, ask: TimedCost) {
-    leases.acquire(grant, ask.cost.min(LEASE_UNITS_MAX), ask.now);
+/// Stores at most this many units: they are more than every limit, and so decide the same.
+fn hold(leases: &mut Leases, grant: Grant, timed_cost: TimedCost) {
+    leases.acquire(grant, timed_cost.cost.min(LEASE_UNITS_MAX), timed_cost.now);
 }

@@ -1,36 +1,42 @@
-//! What is said to Redis, and what its reply means.
+//! Calls of the Lua script: how they are written, and what the replies mean.
 //!
 //! ```text
-//! Orders -> Call: keys, terms and groups of plans, as the script reads them      call.rs, term.rs, group.rs
-//! reply  -> states as they were before the call                                  reply.rs, states.rs
-//!        -> each order played on them by the core's algorithms, in turn          replay.rs, keys.rs, line.rs, leases.rs
+//! plans  -> Call: keys, terms and groups of plans, as the script reads them   call.rs, term.rs, group.rs
+//! reply  -> the states before the call                                        reply.rs, key_state.rs
+//!        -> each plan replayed on them by the core, in order                  replay.rs, keys.rs,
+//!                                                                             limit_state.rs, leases.rs
 //! ```
 //!
-//! The script decides who is admitted and writes what is left; it says neither what remains nor when to retry. That is
-//! worked out here from the states that it saw, by the same code that counts in memory. A replay that comes to another
-//! verdict than the script did is an error of that order, and of those after it that touch the same keys: one of the two is
-//! wrong.
+//! The script decides which plans are admitted and writes the new states. It reports neither what remains nor
+//! when to retry. This module computes both from the states that the script saw, with the same code that
+//! counts in memory. If a replay decides differently from the script, one of the two is wrong. Then that plan
+//! fails, and so do the later plans of the call that share a key with it.
+//!
+//! Numbers in Lua are doubles. So `term.rs` computes whole parts and remainders here, and the script only
+//! adds and compares integers below 2^53. Golden files and random plans check the script against the memory
+//! store, to the nanosecond.
 
 mod call;
 mod group;
+mod key_state;
 mod keys;
 mod leases;
 mod limit_state;
 mod replay;
 mod reply;
-mod key_state;
 mod term;
 
 #[cfg(all(test, feature = "calendar"))]
 use call::{CALL_KEYS_MAX, CALL_PLANS_MAX};
+
 pub(super) use call::{Call, CallTime};
+pub(super) use key_state::{KeyState, KeyStates};
 pub(super) use leases::{is_token_of, new_owner};
 pub(super) use limit_state::{counts_from, preview_outcomes, whole_micros};
-pub(super) use replay::{ReplayError, PlanReply};
+pub(super) use replay::{PlanReply, ReplayError};
 pub(super) use reply::BadReply;
-pub(super) use key_state::{KeyState, KeyStates};
 
-/// The script: the files in `lua/`, one after the other.
+/// The script: the files in `lua/`, joined.
 pub(super) const SCRIPT: &str = concat!(
     include_str!("../lua/prelude.lua"),
     "\n",
@@ -48,7 +54,7 @@ pub(super) const SCRIPT: &str = concat!(
     "\n",
     include_str!("../lua/sliding_window.lua"),
     "\n",
-    include_str!("../lua/ledger.lua"),
+    include_str!("../lua/usage_log.lua"),
     "\n",
     include_str!("../lua/sliding_log.lua"),
     "\n",
@@ -56,7 +62,7 @@ pub(super) const SCRIPT: &str = concat!(
     "\n",
     include_str!("../lua/concurrency.lua"),
     "\n",
-    include_str!("../lua/nothing.lua"),
+    include_str!("../lua/zero_limit.lua"),
     "\n",
     include_str!("../lua/plans.lua"),
     "\n",

@@ -1,91 +1,94 @@
-//! The orders of a call, played on the states that the script found, one after the other as it did.
+//! Replays the plans of a call on the states that the script found, in the same order.
 
 use redis::Value;
 use smallvec::SmallVec;
-use tidegate_core::{TimedCost, Grant, Leases, Nanos, Op, ChargeDecision, Timestamp, OutcomeKind};
+use tidegate_core::{ChargeDecision, Grant, Leases, Nanos, Op, OutcomeKind, TimedCost, Timestamp};
 
 use super::call::{Call, has_same_terms};
+use super::key_state::KeyStates;
 use super::keys::{ReplayKeys, is_before};
 use super::leases;
 use super::limit_state::{self, LimitState};
 use super::reply::{BadReply, ScriptReply};
-use super::key_state::KeyStates;
 use super::term::calendar_of;
-use crate::grant::GrantPart;
+use crate::leases::grant::GrantPart;
 use crate::redis::deny_cache::STATE_HEAP_BYTES_MAX;
-use crate::redis::plan::{DENY_OP_CODE, FenceChange, KeyName, NO_OWNER, RedisPlan, RedisCharge, op_code};
+use crate::redis::key_name::KeyName;
+use crate::redis::plan::{DENY_OP_CODE, FenceChange, NO_OWNER, RedisCharge, RedisPlan, op_code};
 use crate::store::LeaseReply;
 use crate::{LeaseToken, Outcomes};
 
-/// What became of an order.
+/// The result of one plan.
 #[derive(Clone, Debug)]
-pub(in crate::redis) struct PlanReply {
-    /// When, by the time of the call.
+pub(crate) struct PlanReply {
+    /// When it was decided, by the clock of the call.
     pub at: Timestamp,
-    /// One for each charge, of an order that is decided: check, peek and acquire.
+    /// One for each charge of a check, a peek or an acquire. Empty for other ops.
     pub outcomes: Outcomes,
-    /// Whether it passed; of a lease that was to be changed, whether it was there. What is refunded or reset passes.
+    /// Whether the plan was admitted. For a renewal or a release, whether the lease was found. Refunds and
+    /// resets always are.
     pub admitted: OutcomeKind,
-    /// What became of its lease.
+    /// What happened to its lease.
     pub lease: LeaseReply,
-    /// The states before it, of an order that is decided, if they are wanted. Those of a check that was denied are there
-    /// too, unless they are large, its limits count attempts or leases, or the order before it was the same and was
-    /// denied already.
+    /// The states before the plan, if they were requested. A denied check returns them too, unless they are
+    /// large, its limits count attempts or leases, or the plan before it was equal and also denied.
     pub states: Option<KeyStates>,
 }
 
-/// Why it is not known what became of an order. Unless replay and script differ it changed nothing; but a refund was made to
-/// the keys that can be read.
+/// Why the result of a plan is unknown. The plan changed nothing, unless replay and script differ. But a
+/// refund was applied to the keys that can be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::redis) enum ReplayError {
-    /// What a key holds is nothing that the script wrote.
+pub(crate) enum ReplayError {
+    /// A key holds a value that the script did not write.
     Unreadable {
         /// Its name.
         key: KeyName,
     },
-    /// A window of a calendar begins now that is not around the time which the order was added for.
+    /// The calendar window of the server's time was not sent with the plan.
     StaleCalendarEdges {
-        /// The time that it is.
+        /// The server's time.
         at: Timestamp,
     },
-    /// It, or an order before it that has a key in common, does not come to what the script said. It may have been charged.
+    /// The replay of this plan, or of an earlier plan with a common key, differs from the script. The plan
+    /// may have been charged.
     Mismatch(BadReply),
 }
 
 impl Call {
-    /// What the reply to this call says of each order.
+    /// The result of each plan, from the reply to this call.
     pub fn read(&self, reply: Value) -> Result<Vec<Result<PlanReply, ReplayError>>, BadReply> {
         let ScriptReply { states, at, admitted, errors } =
             ScriptReply::read(reply, self.keys().len(), self.plans().len())?;
         let mut replay = Replay { at, keys: ReplayKeys::new(states), errors, mismatched_keys: Vec::new() };
-        let mut all: Vec<Result<PlanReply, ReplayError>> = Vec::with_capacity(self.plans().len());
-        let (mut places, mut before) = (self.key_indexes(), None);
-        for (number, order) in self.plans().iter().enumerate() {
-            let (own, others) = places.split_at(order.charges.len());
-            let played = ReplayedPlan { number, plan: order, key_indexes: own, admitted: admitted.get(number) };
-            let last_seen = all.last().and_then(|seen| seen.as_ref().ok());
-            let seen = replay.replay_plan(played, before.zip(last_seen));
-            if let Err(ReplayError::Mismatch(_)) = seen {
-                replay.mismatched_keys.extend(own);
+        let mut replies: Vec<Result<PlanReply, ReplayError>> = Vec::with_capacity(self.plans().len());
+        let (mut key_indexes, mut before) = (self.key_indexes(), None);
+        for (number, plan) in self.plans().iter().enumerate() {
+            let (own_indexes, rest) = key_indexes.split_at(plan.charges.len());
+            let replayed =
+                ReplayedPlan { number, plan, key_indexes: own_indexes, admitted: admitted.get(number) };
+            let last_reply = replies.last().and_then(|reply| reply.as_ref().ok());
+            let reply = replay.replay_plan(replayed, before.zip(last_reply));
+            if let Err(ReplayError::Mismatch(_)) = reply {
+                replay.mismatched_keys.extend(own_indexes);
             }
-            all.push(seen);
-            (places, before) = (others, Some(played));
+            replies.push(reply);
+            (key_indexes, before) = (rest, Some(replayed));
         }
-        Ok(all)
+        Ok(replies)
     }
 }
 
 struct Replay {
     at: Timestamp,
     keys: ReplayKeys,
-    /// Plans, and the places of keys that the script could not make use of.
+    /// Plan and key index of each error that the script reported.
     errors: Vec<(usize, usize)>,
-    /// Places of keys whose state is not known any more, for an order came out otherwise than the script said. Nearly always
-    /// none.
+    /// Keys whose state is unknown because the replay of a plan differed from the script. Nearly always
+    /// empty.
     mismatched_keys: Vec<u16>,
 }
 
-/// An order, where its keys are, and whether the script admitted it.
+/// A plan, the indexes of its keys, and whether the script admitted it.
 #[derive(Clone, Copy)]
 struct ReplayedPlan<'c> {
     number: usize,
@@ -94,7 +97,7 @@ struct ReplayedPlan<'c> {
     admitted: OutcomeKind,
 }
 
-/// What is to become of a lease.
+/// What to do with a lease.
 #[derive(Clone, Copy)]
 enum LeaseChange {
     Renew(Option<Nanos>),
@@ -103,93 +106,109 @@ enum LeaseChange {
 }
 
 impl Replay {
-    fn replay_plan(&mut self, played: ReplayedPlan<'_>, before: Option<(ReplayedPlan<'_>, &PlanReply)>) -> Result<PlanReply, ReplayError> {
-        if !self.mismatched_keys.is_empty() && played.key_indexes.iter().any(|place| self.mismatched_keys.contains(place)) {
-            return Err(ReplayError::Mismatch(mismatch_error(played)));
+    fn replay_plan(
+        &mut self,
+        replayed: ReplayedPlan<'_>,
+        before: Option<(ReplayedPlan<'_>, &PlanReply)>,
+    ) -> Result<PlanReply, ReplayError> {
+        if !self.mismatched_keys.is_empty()
+            && replayed.key_indexes.iter().any(|key_index| self.mismatched_keys.contains(key_index))
+        {
+            return Err(ReplayError::Mismatch(mismatch_error(replayed)));
         }
-        match played.plan.op {
+        match replayed.plan.op {
             Op::Check | Op::Peek | Op::Acquire { .. } | Op::Deny { .. } => {
-                self.read_all(played)?;
+                self.read_all(replayed)?;
                 match before {
-                    Some((before, seen)) if played.repeats_denial_of(before) => {
-                        Ok(self.repeat_denial(played, seen))
+                    Some((before, reply)) if replayed.repeats_denial_of(before) => {
+                        Ok(self.repeat_denial(replayed, reply))
                     }
-                    _ => self.decide(played),
+                    _ => self.decide(replayed),
                 }
             }
-            Op::Refund { .. } => self.refund(played),
+            Op::Refund { .. } => self.refund(replayed),
             Op::Reset => {
-                played.charges().for_each(|(charge, place)| self.keys.reset(charge, place, self.at));
+                replayed
+                    .charges()
+                    .for_each(|(charge, key_index)| self.keys.reset(charge, key_index, self.at));
                 Ok(self.undecided_reply(LeaseReply::None))
             }
             Op::Renew { token, ttl } => {
-                let change = match played.plan.fence {
+                let change = match replayed.plan.fence {
                     FenceChange::Keep => LeaseChange::Renew(ttl),
                     FenceChange::Raise => LeaseChange::Raise(ttl),
                 };
-                self.change_lease(played, &token, change)
+                self.change_lease(replayed, &token, change)
             }
-            Op::Release { token } => self.change_lease(played, &token, LeaseChange::Release),
-            _ => Err(ReplayError::Mismatch(mismatch_error(played))),
+            Op::Release { token } => self.change_lease(replayed, &token, LeaseChange::Release),
+            _ => Err(ReplayError::Mismatch(mismatch_error(replayed))),
         }
     }
 
-    /// Look at all, then charge all or none, then report each.
-    fn decide(&mut self, played: ReplayedPlan<'_>) -> Result<PlanReply, ReplayError> {
-        let order = played.plan;
-        let ask = |charge: &RedisCharge| TimedCost { now: self.at, cost: charge.cost };
-        let weighed: SmallVec<[OutcomeKind; 4]> =
-            self.limit_states(played).map(|(charge, line)| line.outcome_kind(ask(charge))).collect();
-        let roles = order.charges.iter().map(|charge| charge.role);
-        let own_fate = limit_state::decision_of(weighed.iter().copied().zip(roles));
-        let is_counted_denial = op_code(order) == DENY_OP_CODE;
-        if !is_counted_denial && own_fate != played.admitted {
-            return Err(ReplayError::Mismatch(mismatch_error(played)));
+    /// Decides all charges, then charges all or none, then reports each outcome.
+    fn decide(&mut self, replayed: ReplayedPlan<'_>) -> Result<PlanReply, ReplayError> {
+        let plan = replayed.plan;
+        let timed_cost = |charge: &RedisCharge| TimedCost { now: self.at, cost: charge.cost };
+        let kinds: SmallVec<[OutcomeKind; 4]> = self
+            .limit_states(replayed)
+            .map(|(charge, limit_state)| limit_state.outcome_kind(timed_cost(charge)))
+            .collect();
+        let roles = plan.charges.iter().map(|charge| charge.role);
+        let limits_decision = limit_state::decision_of(kinds.iter().copied().zip(roles));
+        let is_counted_denial = op_code(plan) == DENY_OP_CODE;
+        if !is_counted_denial && limits_decision != replayed.admitted {
+            return Err(ReplayError::Mismatch(mismatch_error(replayed)));
         }
-        let fate = if matches!(order.op, Op::Deny { .. }) { OutcomeKind::Denied } else { own_fate };
-        let states = self.states_to_return(played);
-        let ttl = if let Op::Acquire { ttl, .. } = order.op { ttl } else { None };
-        let grant = limit_state::plan_grant(self.limit_states(played), self.at, fate).map(|part| part.grant(ttl));
-        let ruled = |(charge, verdict): (&RedisCharge, &OutcomeKind)| {
-            (ask(charge), ChargeDecision { outcome: *verdict, decision: fate, role: charge.role })
+        let decision = if matches!(plan.op, Op::Deny { .. }) { OutcomeKind::Denied } else { limits_decision };
+        let states = self.states_to_return(replayed);
+        let ttl = if let Op::Acquire { ttl, .. } = plan.op { ttl } else { None };
+        let grant = limit_state::plan_grant(self.limit_states(replayed), self.at, decision)
+            .map(|grant_part| grant_part.grant(ttl));
+        let with_cost = |(charge, kind): (&RedisCharge, &OutcomeKind)| {
+            (timed_cost(charge), ChargeDecision { outcome: *kind, decision, role: charge.role })
         };
-        let rulings: SmallVec<[(TimedCost, ChargeDecision); 2]> = order.charges.iter().zip(&weighed).map(ruled).collect();
+        let charge_decisions: SmallVec<[(TimedCost, ChargeDecision); 2]> =
+            plan.charges.iter().zip(&kinds).map(with_cost).collect();
         let mut outcomes = Outcomes::new();
-        for ((charge, place), (ask, ruling)) in played.charges().zip(rulings) {
-            outcomes.extend(match order.op {
-                Op::Peek | Op::Deny { .. } if !is_counted_denial => {
-                    self.keys.limit_state(charge, place).map(|line| line.preview(ask, ruling, grant))
-                }
-                _ => self.keys.limit_state_mut(charge, place).map(|line| line.charge(ask, ruling, grant)),
+        for ((charge, key_index), (timed_cost, charge_decision)) in replayed.charges().zip(charge_decisions) {
+            outcomes.extend(match plan.op {
+                Op::Peek | Op::Deny { .. } if !is_counted_denial => self
+                    .keys
+                    .limit_state(charge, key_index)
+                    .map(|limit_state| limit_state.preview(timed_cost, charge_decision, grant)),
+                _ => self
+                    .keys
+                    .limit_state_mut(charge, key_index)
+                    .map(|limit_state| limit_state.charge(timed_cost, charge_decision, grant)),
             });
         }
         let mut lease = LeaseReply::None;
-        if let (Some(grant), Op::Check | Op::Acquire { .. }) = (grant, order.op) {
-            if order.owner != NO_OWNER {
-                lease = leases::held_reply(grant, order.owner, self.at);
+        if let (Some(grant), Op::Check | Op::Acquire { .. }) = (grant, plan.op) {
+            if plan.owner != NO_OWNER {
+                lease = leases::held_reply(grant, plan.owner, self.at);
             }
-            for (_, place) in played.charges().filter(|(charge, _)| charge.cost > 0) {
-                self.keys.record_owner(place, grant.fencing_token, order.owner);
+            for (_, key_index) in replayed.charges().filter(|(charge, _)| charge.cost > 0) {
+                self.keys.record_owner(key_index, grant.fencing_token, plan.owner);
             }
         }
-        Ok(PlanReply { at: self.at, outcomes, admitted: fate, lease, states })
+        Ok(PlanReply { at: self.at, outcomes, admitted: decision, lease, states })
     }
 
-    /// What was just denied is denied again in the same words: nothing has changed.
-    fn repeat_denial(&self, played: ReplayedPlan<'_>, before: &PlanReply) -> PlanReply {
-        let states = if played.plan.returns_states { self.plan_states(played) } else { None };
+    /// Repeats the denial of the plan before it: nothing has changed.
+    fn repeat_denial(&self, replayed: ReplayedPlan<'_>, before: &PlanReply) -> PlanReply {
+        let states = if replayed.plan.returns_states { self.plan_states(replayed) } else { None };
         PlanReply { states, outcomes: before.outcomes.clone(), ..*before }
     }
 
-    /// Each key was charged for itself, and so it is given back to all that can be read.
-    fn refund(&mut self, played: ReplayedPlan<'_>) -> Result<PlanReply, ReplayError> {
+    /// Refunds every key that can be read: each was charged independently.
+    fn refund(&mut self, replayed: ReplayedPlan<'_>) -> Result<PlanReply, ReplayError> {
         let mut unreadable = None;
-        for (charge, place) in played.charges().filter(|(charge, _)| charge.cost > 0) {
-            match self.keys.read(charge, place) {
+        for (charge, key_index) in replayed.charges().filter(|(charge, _)| charge.cost > 0) {
+            match self.keys.read(charge, key_index) {
                 Ok(()) => {
-                    let ask = TimedCost { now: self.at, cost: charge.cost };
-                    if let Some(line) = self.keys.limit_state_mut(charge, place) {
-                        line.refund(ask, charge.counts_from);
+                    let timed_cost = TimedCost { now: self.at, cost: charge.cost };
+                    if let Some(limit_state) = self.keys.limit_state_mut(charge, key_index) {
+                        limit_state.refund(timed_cost, charge.counts_from);
                     }
                 }
                 Err(_) => unreadable = Some(&charge.key),
@@ -201,58 +220,59 @@ impl Replay {
         }
     }
 
-    /// Renews a lease, for a ttl if there is one, or releases it, in all the keys that hold it.
+    /// Renews a lease, with a ttl if there is one, or releases it, in all keys that hold it.
     fn change_lease(
         &mut self,
-        played: ReplayedPlan<'_>,
+        replayed: ReplayedPlan<'_>,
         token: &LeaseToken,
         change: LeaseChange,
     ) -> Result<PlanReply, ReplayError> {
-        self.read_all(played)?;
+        self.read_all(replayed)?;
         let at = self.at;
-        let parts = self.limit_states(played).filter_map(|(charge, line)| match line {
-            LimitState::Leases(one, leases) => Some(GrantPart::new(one, leases, charge.role, at)),
+        let parts = self.limit_states(replayed).filter_map(|(charge, limit_state)| match limit_state {
+            LimitState::Leases(algorithm, leases) => Some(GrantPart::new(algorithm, leases, charge.role, at)),
             _ => None,
         });
-        let part = parts.reduce(GrantPart::merge);
-        let mut lease = leases::missing_lease_reply(token, part.map_or(at, GrantPart::instant));
-        for place in played.key_indexes {
-            let Some((leases, owners)) = self.keys.leases_mut(*place) else { continue };
-            let Some(held) = leases::find_held(leases, owners, token, at) else { continue };
+        let grant_part = parts.reduce(GrantPart::merge);
+        let mut lease = leases::missing_lease_reply(token, grant_part.map_or(at, GrantPart::instant));
+        for key_index in replayed.key_indexes {
+            let Some((leases, owners)) = self.keys.leases_mut(*key_index) else { continue };
+            let Some(grant) = leases::find_held(leases, owners, token, at) else { continue };
             let (LeaseChange::Renew(ttl) | LeaseChange::Raise(ttl)) = change else {
-                leases.release(held, at);
+                leases.release(grant, at);
                 lease = LeaseReply::Released;
                 if leases.is_empty() && is_before(leases.last_fencing_token(), leases.last_written()) {
                     *leases = Leases::default();
                 }
                 continue;
             };
-            let (Some(part), Some(units)) = (part, leases.release(held, at)) else { continue };
+            let (Some(grant_part), Some(units)) = (grant_part, leases.release(grant, at)) else { continue };
             let fence = match change {
-                LeaseChange::Raise(_) => held.fencing_token.max(token.grant().fencing_token),
-                _ => held.fencing_token,
+                LeaseChange::Raise(_) => grant.fencing_token.max(token.grant().fencing_token),
+                _ => grant.fencing_token,
             };
-            let renewed = Grant { expires: part.grant(ttl).expires, fencing_token: fence };
+            let renewed = Grant { expires: grant_part.grant(ttl).expires, fencing_token: fence };
             leases.acquire(renewed, units, at);
             let owner = token.seal().to_be_bytes();
-            self.keys.record_owner(*place, fence, owner);
+            self.keys.record_owner(*key_index, fence, owner);
             lease = leases::held_reply(renewed, owner, at);
         }
         let is_changed = matches!(lease, LeaseReply::Held(_) | LeaseReply::Released);
-        if is_changed != (played.admitted == OutcomeKind::Allowed) {
-            return Err(ReplayError::Mismatch(mismatch_error(played)));
+        if is_changed != (replayed.admitted == OutcomeKind::Allowed) {
+            return Err(ReplayError::Mismatch(mismatch_error(replayed)));
         }
-        Ok(PlanReply { admitted: played.admitted, ..self.undecided_reply(lease) })
+        Ok(PlanReply { admitted: replayed.admitted, ..self.undecided_reply(lease) })
     }
 
-    /// Makes sure that all states of an order are there.
-    fn read_all(&mut self, played: ReplayedPlan<'_>) -> Result<(), ReplayError> {
-        for (charge, place) in played.charges() {
-            let is_read = self.keys.read(charge, place).is_ok();
+    /// Parses all states of a plan.
+    fn read_all(&mut self, replayed: ReplayedPlan<'_>) -> Result<(), ReplayError> {
+        for (charge, key_index) in replayed.charges() {
+            let is_read = self.keys.read(charge, key_index).is_ok();
             let is_refused =
-                !self.errors.is_empty() && self.errors.contains(&(played.number, usize::from(place)));
+                !self.errors.is_empty() && self.errors.contains(&(replayed.number, usize::from(key_index)));
             if !is_read || is_refused {
-                // What can be read, and is of no use to the script, is a window that its edges do not reach.
+                // A state that can be read but that the script rejected is a window outside the edges that
+                // were sent.
                 let is_elsewhere = is_read && calendar_of(&charge.algorithm).is_some();
                 return Err(match is_elsewhere {
                     true => ReplayError::StaleCalendarEdges { at: self.at },
@@ -263,32 +283,44 @@ impl Replay {
         Ok(())
     }
 
-    /// The lines of an order whose states are there.
-    fn limit_states<'a>(&'a self, played: ReplayedPlan<'a>) -> impl Iterator<Item = (&'a RedisCharge, LimitState<'a>)> {
-        played.charges().filter_map(|(charge, place)| Some((charge, self.keys.limit_state(charge, place)?)))
+    /// The limits and states of a plan whose states were parsed.
+    fn limit_states<'a>(
+        &'a self,
+        replayed: ReplayedPlan<'a>,
+    ) -> impl Iterator<Item = (&'a RedisCharge, LimitState<'a>)> {
+        replayed
+            .charges()
+            .filter_map(|(charge, key_index)| Some((charge, self.keys.limit_state(charge, key_index)?)))
     }
 
-    /// The states of an order, before it changes them, if they are to be kept.
-    fn states_to_return(&self, played: ReplayedPlan<'_>) -> Option<KeyStates> {
-        let is_denied = matches!(played.plan.op, Op::Check) && played.admitted == OutcomeKind::Denied;
-        let is_of_use = |(charge, line): (&RedisCharge, LimitState<'_>)| match line {
+    /// The states of a plan, before it changes them, if the reply needs them.
+    fn states_to_return(&self, replayed: ReplayedPlan<'_>) -> Option<KeyStates> {
+        let is_denied = matches!(replayed.plan.op, Op::Check) && replayed.admitted == OutcomeKind::Denied;
+        let is_cacheable = |(charge, limit_state): (&RedisCharge, LimitState<'_>)| match limit_state {
             LimitState::Packed(..) => !charge.algorithm.counts_denied(),
-            LimitState::Ledger(_, ledger) => {
-                !charge.algorithm.counts_denied() && ledger.heap_bytes() <= STATE_HEAP_BYTES_MAX
+            LimitState::UsageLog(_, usage_log) => {
+                !charge.algorithm.counts_denied() && usage_log.heap_bytes() <= STATE_HEAP_BYTES_MAX
             }
             LimitState::Leases(..) => false,
         };
-        let is_kept = played.plan.returns_states || is_denied && self.limit_states(played).all(is_of_use);
-        if is_kept { self.plan_states(played) } else { None }
+        let is_needed =
+            replayed.plan.returns_states || is_denied && self.limit_states(replayed).all(is_cacheable);
+        if is_needed { self.plan_states(replayed) } else { None }
     }
 
-    fn plan_states(&self, played: ReplayedPlan<'_>) -> Option<KeyStates> {
-        played.key_indexes.iter().map(|place| self.keys.state(*place).cloned()).collect()
+    fn plan_states(&self, replayed: ReplayedPlan<'_>) -> Option<KeyStates> {
+        replayed.key_indexes.iter().map(|key_index| self.keys.state(*key_index).cloned()).collect()
     }
 
-    /// What became of an order that is not decided.
+    /// The result of a plan without outcomes.
     fn undecided_reply(&self, lease: LeaseReply) -> PlanReply {
-        PlanReply { at: self.at, outcomes: Outcomes::new(), admitted: OutcomeKind::Allowed, lease, states: None }
+        PlanReply {
+            at: self.at,
+            outcomes: Outcomes::new(),
+            admitted: OutcomeKind::Allowed,
+            lease,
+            states: None,
+        }
     }
 }
 
@@ -297,7 +329,8 @@ impl<'c> ReplayedPlan<'c> {
         self.plan.charges.iter().zip(self.key_indexes.iter().copied())
     }
 
-    /// Whether this is denied because the order before it was: the same on the same keys, and it changed nothing.
+    /// Whether this plan is denied because the one before it was: both are equal, and that one changed
+    /// nothing.
     fn repeats_denial_of(self, before: Self) -> bool {
         let is_same_op =
             matches!((self.plan.op, before.plan.op), (Op::Check, Op::Check) | (Op::Peek, Op::Peek));
@@ -310,13 +343,13 @@ impl<'c> ReplayedPlan<'c> {
     }
 }
 
-/// The replay does not come to what the script said.
-fn mismatch_error(played: ReplayedPlan<'_>) -> BadReply {
-    let limits: Vec<String> = played.charges().map(|(charge, _)| format!("{charge:?}")).collect();
+/// The replay differs from the script.
+fn mismatch_error(replayed: ReplayedPlan<'_>) -> BadReply {
+    let limits: Vec<String> = replayed.charges().map(|(charge, _)| format!("{charge:?}")).collect();
     BadReply::new(format!(
-        "plan {} was {}, which it cannot be by the states that were found: {}",
-        played.number,
-        match played.admitted {
+        "plan {} was {}, which contradicts the states that were found: {}",
+        replayed.number,
+        match replayed.admitted {
             OutcomeKind::Allowed => "admitted",
             OutcomeKind::Denied => "denied",
         },

@@ -1,37 +1,37 @@
-//! What the script replied, taken apart.
+//! The reply of the script, parsed.
 
 use std::fmt;
 
 use redis::Value;
-use tidegate_core::{Timestamp, OutcomeKind};
+use tidegate_core::{OutcomeKind, Timestamp};
 
 use super::term::NANOS_PER_MICRO;
 
-/// A reply that is not what the script replies, or that cannot be: one of the two is wrong.
+/// A reply that is malformed or that contradicts the replay: the script or the replay is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::redis) struct BadReply(Box<str>);
+pub(crate) struct BadReply(Box<str>);
 
-/// What the script replied.
+/// The reply of the script.
 pub(super) struct ScriptReply {
-    /// Of each key what it held before the call.
+    /// What each key held before the call.
     pub states: Vec<Option<Vec<u8>>>,
-    /// The time by which it was decided.
+    /// The server's time of the decision.
     pub at: Timestamp,
     /// Which plans were admitted.
     pub admitted: AdmittedBits,
-    /// Plans that changed nothing, and the place among the keys of what could not be read.
+    /// Plans that changed nothing, each with the index of the key that could not be read.
     pub errors: Vec<(usize, usize)>,
 }
 
-/// Which plans were admitted: a bit for each, so many in a word.
+/// Which plans were admitted: one bit per plan.
 pub(super) struct AdmittedBits(Vec<u32>);
 
 const PLANS_PER_WORD: usize = 32;
 
 impl ScriptReply {
-    /// What this says of a call of so many keys and plans.
+    /// Parses the reply to a call with this number of keys and plans.
     pub fn read(reply: Value, keys: usize, plans: usize) -> Result<Self, BadReply> {
-        let Value::Array(values) = reply else { return Err(BadReply::new("it is no list")) };
+        let Value::Array(values) = reply else { return Err(BadReply::new("it is not a list")) };
         let words = plans.div_ceil(PLANS_PER_WORD);
         if values.len() < keys + 1 + words {
             return Err(BadReply::new("it is too short"));
@@ -40,20 +40,20 @@ impl ScriptReply {
         let states = values.by_ref().take(keys).map(read_state).collect::<Result<_, _>>()?;
         let at_us = values.next().and_then(read_number::<u64>);
         let at = at_us.and_then(|us| us.checked_mul(NANOS_PER_MICRO)).map(Timestamp::from_nanos);
-        let at = at.ok_or_else(|| BadReply::new("there is no time in it"))?;
+        let at = at.ok_or_else(|| BadReply::new("the time is missing"))?;
         let admitted = values.by_ref().take(words).map(read_number).collect::<Option<_>>();
-        let admitted = admitted.ok_or_else(|| BadReply::new("it does not say who was admitted"))?;
+        let admitted = admitted.ok_or_else(|| BadReply::new("the admitted plans are missing"))?;
         let errors: Option<Vec<usize>> = values.map(read_number).collect();
         let errors = errors.filter(|errors| errors.len() % 2 == 0);
-        let errors = errors.ok_or_else(|| BadReply::new("it does not say what could not be read"))?;
-        // Keys are counted from 1 there.
+        let errors = errors.ok_or_else(|| BadReply::new("the errors are malformed"))?;
+        // The script counts keys from 1.
         let errors = errors.chunks_exact(2).map(|pair| (pair[0], pair[1].saturating_sub(1))).collect();
         Ok(Self { states, at, admitted: AdmittedBits(admitted), errors })
     }
 }
 
 impl AdmittedBits {
-    /// Whether a plan was.
+    /// Whether this plan was admitted.
     pub fn get(&self, plan: usize) -> OutcomeKind {
         let word = self.0.get(plan / PLANS_PER_WORD).copied().unwrap_or(0);
         if word >> (plan % PLANS_PER_WORD) & 1 == 1 { OutcomeKind::Allowed } else { OutcomeKind::Denied }
@@ -64,7 +64,7 @@ fn read_state(value: Value) -> Result<Option<Vec<u8>>, BadReply> {
     match value {
         Value::Nil => Ok(None),
         Value::BulkString(bytes) => Ok(Some(bytes)),
-        _ => Err(BadReply::new("a state in it is neither a string nor nothing")),
+        _ => Err(BadReply::new("a state is neither a string nor nil")),
     }
 }
 
@@ -86,8 +86,8 @@ impl fmt::Display for BadReply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "a reply of the script cannot be right: {} (hint: this is a fault of Tidegate, please report it; if Redis is not \
-             Redis or Valkey but something like it, that may be why)",
+            "a reply of the script is wrong: {} (hint: this is a bug in Tidegate, please report it; it may also be caused by \
+             a server that is compatible with Redis but is neither Redis nor Valkey)",
             self.0
         )
     }

@@ -1,31 +1,32 @@
-//! A limit with a cost, as the script reads it: what depends on nothing else is worked out here, in integers of any size.
+//! A term: a limit with a cost, as the script reads it. What depends on nothing else is computed here, in
+//! integers of any size.
 //!
-//! Each of the files in `lua/` says what its terms are. All numbers are doubles there, and those that are sent are whole
-//! and no more than 2^53, so nothing is rounded.
+//! Each file in `lua/` documents its terms. All numbers in Lua are doubles. Those that are sent are whole and
+//! at most 2^53, so nothing is rounded.
 
 use smallvec::SmallVec;
 use tidegate_core::algorithm::{
-    Arrival, Calendar, Edges, FixedWindow, Gcra, UsageLogAlgorithm, PackedAlgorithm, SlidingWindow,
+    Arrival, Calendar, Edges, FixedWindow, Gcra, PackedAlgorithm, SlidingWindow, UsageLogAlgorithm,
 };
 use tidegate_core::{Algorithm, Nanos, Rate, Role, Timestamp};
 
 use crate::redis::plan::RedisCharge;
 
-/// A term's bytes.
+/// The bytes of a term.
 pub(super) type Term = SmallVec<[u8; 64]>;
 
-/// Where windows of a calendar begin and end, in microseconds: that of some instant, and those beside it.
+/// The edges of calendar windows, in microseconds: of the window around some instant, and of its neighbours.
 pub(super) type EdgesUs = [u64; 4];
 
 pub(super) const NANOS_PER_MICRO: u64 = 1_000;
 pub(super) const NANOS_PER_DAY: u64 = 86_400 * 1_000_000_000;
-/// More is not exact in a double.
+/// Larger integers are not exact in a double.
 pub(super) const F64_EXACT_MAX: u64 = 1 << 53;
-/// Buckets that reach further than this have terms of days.
+/// Buckets with a longer burst span use terms in days.
 const NARROW_US_MAX: u128 = 1 << 51;
-/// More than every limit; a larger cost decides the same.
+/// More than every limit. A larger cost decides the same.
 const COST_MAX: u64 = 1 << 42;
-/// The same for leases, whose units are written down.
+/// The same for leases, whose units are stored.
 pub(super) const LEASE_UNITS_MAX: u64 = 1 << 40;
 
 const OBSERVED: u8 = 1;
@@ -47,43 +48,47 @@ const ALIGN_EPOCH: u64 = 0;
 const ALIGN_FIRST_HIT: u64 = 1;
 const ALIGN_CALENDAR: u64 = 2;
 
-/// The term of a charge. `edges` says where windows of a calendar begin and end.
+/// The term of a charge. `edges` returns the edges of calendar windows.
 pub(super) fn term(charge: &RedisCharge, edges: impl FnOnce(&Calendar) -> EdgesUs) -> Term {
     let mut writer = TermWriter::new(charge);
     let cost = charge.cost;
     match &charge.algorithm {
-        Algorithm::Packed(PackedAlgorithm::Gcra(one)) => writer.bucket(GCRA, one, cost),
-        Algorithm::Packed(PackedAlgorithm::TokenBucket(one)) => {
-            writer.bucket(TOKEN_BUCKET, one.as_gcra(), cost);
+        Algorithm::Packed(PackedAlgorithm::Gcra(algorithm)) => writer.bucket(GCRA, algorithm, cost),
+        Algorithm::Packed(PackedAlgorithm::TokenBucket(algorithm)) => {
+            writer.bucket(TOKEN_BUCKET, algorithm.as_gcra(), cost);
         }
-        Algorithm::Packed(PackedAlgorithm::LeakyBucket(one)) => {
-            writer.bucket(LEAKY_BUCKET, one.as_gcra(), cost);
+        Algorithm::Packed(PackedAlgorithm::LeakyBucket(algorithm)) => {
+            writer.bucket(LEAKY_BUCKET, algorithm.as_gcra(), cost);
         }
-        Algorithm::Packed(PackedAlgorithm::FixedWindow(one)) => writer.fixed_window(one, cost, edges),
-        Algorithm::Packed(PackedAlgorithm::SlidingWindow(one)) => writer.sliding_window(one, cost),
-        Algorithm::UsageLog(UsageLogAlgorithm::SubWindows(one)) => {
-            writer.units(SUB_WINDOWS, one.rate(), cost.min(COST_MAX));
-            writer.span(one.rate().window_ns());
-            writer.number(one.sub_windows().into());
-            writer.number(one.is_strict().into());
+        Algorithm::Packed(PackedAlgorithm::FixedWindow(algorithm)) => {
+            writer.fixed_window(algorithm, cost, edges);
         }
-        Algorithm::UsageLog(UsageLogAlgorithm::SlidingLog(one)) => {
-            writer.units(SLIDING_LOG, one.rate(), cost.min(COST_MAX));
-            writer.number(one.rate().window_ns().div_ceil(NANOS_PER_MICRO));
-            writer.number(one.min_interval_ns().div_ceil(NANOS_PER_MICRO));
+        Algorithm::Packed(PackedAlgorithm::SlidingWindow(algorithm)) => {
+            writer.sliding_window(algorithm, cost);
         }
-        Algorithm::Leases(one) => {
-            writer.units(CONCURRENCY, one.rate(), cost.min(LEASE_UNITS_MAX));
-            writer.span(one.rate().window_ns());
+        Algorithm::UsageLog(UsageLogAlgorithm::SubWindows(algorithm)) => {
+            writer.units(SUB_WINDOWS, algorithm.rate(), cost.min(COST_MAX));
+            writer.span(algorithm.rate().window_ns());
+            writer.number(algorithm.sub_windows().into());
+            writer.number(algorithm.is_strict().into());
+        }
+        Algorithm::UsageLog(UsageLogAlgorithm::SlidingLog(algorithm)) => {
+            writer.units(SLIDING_LOG, algorithm.rate(), cost.min(COST_MAX));
+            writer.number(algorithm.rate().window_ns().div_ceil(NANOS_PER_MICRO));
+            writer.number(algorithm.min_interval_ns().div_ceil(NANOS_PER_MICRO));
+        }
+        Algorithm::Leases(algorithm) => {
+            writer.units(CONCURRENCY, algorithm.rate(), cost.min(LEASE_UNITS_MAX));
+            writer.span(algorithm.rate().window_ns());
         }
     }
     writer.bytes
 }
 
-/// The calendar whose windows a limit counts in.
+/// The calendar of a limit's windows.
 pub(super) fn calendar_of(algorithm: &Algorithm) -> Option<&Calendar> {
     match algorithm {
-        Algorithm::Packed(PackedAlgorithm::FixedWindow(one)) => match one.edges() {
+        Algorithm::Packed(PackedAlgorithm::FixedWindow(algorithm)) => match algorithm.edges() {
             Edges::Calendar(calendar) => Some(calendar),
             _ => None,
         },
@@ -91,11 +96,11 @@ pub(super) fn calendar_of(algorithm: &Algorithm) -> Option<&Calendar> {
     }
 }
 
-/// The edges of the window that `at` is in, and of the ones before and after it.
+/// The edges of the window that contains `at`, and of the windows before and after it.
 pub(super) fn edges_around(calendar: &Calendar, at: Timestamp) -> EdgesUs {
     let window = calendar.window(at);
     let end = Timestamp::from_nanos(u64::try_from(window.end_ns).unwrap_or(u64::MAX));
-    // A window that began with the epoch is the first.
+    // A window that began with the epoch has none before it.
     let before = window.start.as_nanos().checked_sub(1).map(Timestamp::from_nanos);
     let before = before.map_or(window.start, |before| calendar.window(before).start);
     let after_ns = u64::try_from(calendar.window(end).end_ns).unwrap_or(u64::MAX);
@@ -108,7 +113,7 @@ pub(super) fn write_double(bytes: &mut impl Extend<u8>, number: u64) {
     bytes.extend((number as f64).to_le_bytes());
 }
 
-/// Appends a span as whole microseconds and nanoseconds beside them.
+/// Appends a span as whole microseconds and the remaining nanoseconds.
 pub(super) fn write_span(bytes: &mut impl Extend<u8>, span: Nanos) {
     let nanos = u64::try_from(span.get()).unwrap_or(u64::MAX);
     write_double(bytes, nanos / NANOS_PER_MICRO);
@@ -125,7 +130,7 @@ impl TermWriter {
         let flags = flag(charge.role == Role::Observed, OBSERVED)
             | flag(charge.algorithm.counts_denied(), COUNTS_DENIED)
             | flag(charge.cost == 0, ZERO_COST);
-        // The algorithm's number comes to stand there with the rest.
+        // The algorithm's number is written later, with the rest.
         Self { bytes: SmallVec::from_slice(&[0, flags]) }
     }
 
@@ -137,7 +142,7 @@ impl TermWriter {
         write_span(&mut self.bytes, Nanos::new(nanos.into()));
     }
 
-    /// What most terms begin with.
+    /// How most terms start.
     fn units(&mut self, algorithm: u8, rate: Rate, cost: u64) {
         self.bytes[0] = algorithm;
         self.number(rate.limit());
@@ -151,7 +156,8 @@ impl TermWriter {
         } else if reach.whole_ns / u128::from(NANOS_PER_MICRO) >= NARROW_US_MAX {
             self.bytes[0] = GCRA_WIDE;
             self.number(limit);
-            // Twice the burst never fits either, and days of it are still exact.
+            // A cost of more than the burst never fits, so twice the burst decides the same, and its days are
+            // still exact.
             self.wide_span(gcra.span(cost.min(2 * gcra.burst())));
             self.wide_span(reach);
         } else {
@@ -162,7 +168,8 @@ impl TermWriter {
         }
     }
 
-    /// Whole microseconds and a fraction over 1000·L. More than the most that is exact is more than any reach.
+    /// Whole microseconds and a fraction over 1000·L. A span beyond the exact range is longer than any burst
+    /// span.
     fn narrow_span(&mut self, span: Arrival, limit: u64) {
         match u64::try_from(span.whole_ns) {
             Ok(nanos) if nanos / NANOS_PER_MICRO < F64_EXACT_MAX => {
@@ -184,9 +191,9 @@ impl TermWriter {
         self.number(span.remainder);
     }
 
-    fn fixed_window(&mut self, one: &FixedWindow, cost: u64, edges: impl FnOnce(&Calendar) -> EdgesUs) {
-        self.units(FIXED_WINDOW, one.rate(), cost.min(COST_MAX));
-        match one.edges() {
+    fn fixed_window(&mut self, algorithm: &FixedWindow, cost: u64, edges: impl FnOnce(&Calendar) -> EdgesUs) {
+        self.units(FIXED_WINDOW, algorithm.rate(), cost.min(COST_MAX));
+        match algorithm.edges() {
             Edges::Calendar(calendar) => {
                 self.number(ALIGN_CALENDAR);
                 edges(calendar).into_iter().for_each(|edge| self.number(edge));
@@ -195,11 +202,11 @@ impl TermWriter {
             Edges::Epoch => self.number(ALIGN_EPOCH),
             Edges::FirstHit => self.number(ALIGN_FIRST_HIT),
         }
-        self.span(one.rate().window_ns());
+        self.span(algorithm.rate().window_ns());
     }
 
-    fn sliding_window(&mut self, one: &SlidingWindow, cost: u64) {
-        self.units(SLIDING_WINDOW, one.rate(), cost.min(COST_MAX));
-        self.span(one.rate().window_ns());
+    fn sliding_window(&mut self, algorithm: &SlidingWindow, cost: u64) {
+        self.units(SLIDING_WINDOW, algorithm.rate(), cost.min(COST_MAX));
+        self.span(algorithm.rate().window_ns());
     }
 }

@@ -1,10 +1,10 @@
-//! A cluster of six.
+//! A Redis cluster of six servers.
 
 use std::process::Command;
 
 use super::{RedisProcess, free_port, wait_until};
 
-/// Three masters with a replica each.
+/// Three masters with one replica each.
 pub(crate) struct RedisCluster {
     pub nodes: Vec<RedisProcess>,
 }
@@ -13,7 +13,7 @@ impl RedisCluster {
     pub async fn start() -> Self {
         let mut nodes = Vec::new();
         for _ in 0..6 {
-            // The usual port of the bus, 10,000 higher, may not exist.
+            // The default bus port, 10,000 higher, may be out of range.
             let bus = free_port().to_string();
             let settings =
                 ["--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--cluster-port", &bus];
@@ -30,9 +30,9 @@ impl RedisCluster {
         cluster
     }
 
-    /// All agree that it is up, and replicas have what their masters have.
+    /// Waits until all nodes agree that the cluster is up and replicas are in sync.
     pub async fn wait_until_stable(&self) {
-        wait_until("the cluster is settled", async || {
+        wait_until("the cluster is stable", async || {
             self.nodes.iter().all(|node| {
                 let replication = node.cli(&["INFO", "replication"]);
                 node.cli(&["CLUSTER", "INFO"]).contains("cluster_state:ok")
@@ -43,16 +43,17 @@ impl RedisCluster {
         .await;
     }
 
-    /// The replicas of a master have all that it was told until now. Redis replicates in the background.
+    /// Waits until the replicas of a master have everything written so far. Redis replicates in the
+    /// background.
     pub async fn wait_until_replicated(&self, master: usize) {
         let number_after = |text: &str, name: &str| -> Option<u64> {
             let rest = &text[text.find(name)? + name.len()..];
             rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
         };
         let info = || self.nodes[master].cli(&["INFO", "replication"]);
-        let told = number_after(&info(), "master_repl_offset:").expect("an offset");
+        let master_offset = number_after(&info(), "master_repl_offset:").expect("an offset");
         wait_until("the replica has it", async || {
-            number_after(&info(), ",offset=").is_some_and(|has| has >= told)
+            number_after(&info(), ",offset=").is_some_and(|replica_offset| replica_offset >= master_offset)
         })
         .await;
     }
@@ -61,7 +62,7 @@ impl RedisCluster {
         self.nodes[node].cli(&["INFO", "replication"]).matches("state=online").count()
     }
 
-    /// Those that are masters now, by their place.
+    /// The indexes of the nodes that are masters now.
     pub fn masters(&self) -> Vec<usize> {
         let is_master = |node: &RedisProcess| node.cli(&["INFO", "replication"]).contains("role:master");
         (0..self.nodes.len()).filter(|&node| is_master(&self.nodes[node])).collect()
@@ -72,14 +73,14 @@ impl RedisCluster {
         format!("redis-cluster://{}", seeds.join(","))
     }
 
-    /// What a node is called in the cluster.
+    /// The id of a node in the cluster.
     pub fn node_id(&self, node: usize) -> String {
         self.nodes[node].cli(&["CLUSTER", "MYID"]).trim().to_owned()
     }
 
-    /// The master that has this key, by its place.
+    /// The index of the master that has this key.
     pub fn owner(&self, key: &str) -> usize {
-        let has = |node: usize| !self.nodes[node].cli(&["GET", key]).contains("MOVED");
-        self.masters().into_iter().find(|&node| has(node)).expect("an owner")
+        let replica_offset = |node: usize| !self.nodes[node].cli(&["GET", key]).contains("MOVED");
+        self.masters().into_iter().find(|&node| replica_offset(node)).expect("an owner")
     }
 }

@@ -1,4 +1,4 @@
-//! Real servers for tests: started on free ports of this machine, stopped when they are dropped.
+//! Real servers for tests, on free local ports. They stop when they are dropped.
 
 #![allow(dead_code, reason = "not every test needs all of it")]
 
@@ -18,17 +18,17 @@ pub(super) use redis_server::{RedisServer, TempDir, free_port};
 pub(super) use sentinel::{Passwords, RedisSentinels};
 pub(super) use slow_proxy::SlowProxy;
 
-/// Long enough for a machine that is busy with other things.
+/// Long enough for a busy machine.
 pub(super) const WAIT_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// Waits for something to be so.
+/// Waits until a condition holds.
 #[track_caller]
-pub(super) fn wait_until(what: &str, mut is_so: impl AsyncFnMut() -> bool) -> impl Future<Output = ()> {
+pub(super) fn wait_until(what: &str, mut condition: impl AsyncFnMut() -> bool) -> impl Future<Output = ()> {
     let here = std::panic::Location::caller();
     async move {
         let deadline = Instant::now() + WAIT_TIMEOUT;
-        while !is_so().await {
-            assert!(Instant::now() < deadline, "{here}: waited in vain: {what}");
+        while !condition().await {
+            assert!(Instant::now() < deadline, "{here}: timed out: {what}");
             sleep(Duration::from_millis(10)).await;
         }
     }

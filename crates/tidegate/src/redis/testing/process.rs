@@ -1,30 +1,30 @@
-//! A redis-server that is asked by redis-cli.
+//! A redis-server, with redis-cli to send commands.
 
 use std::ops::{Deref, DerefMut};
 use std::process::Command;
 
 use super::RedisServer;
 
-/// A redis-server that is asked by redis-cli.
+/// A redis-server, with redis-cli to send commands.
 pub(crate) struct RedisProcess {
     server: RedisServer,
     password: Option<String>,
 }
 
 impl RedisProcess {
-    /// With nothing but defaults.
+    /// Starts with default settings.
     pub fn start() -> Self {
         Self::start_with(&[])
     }
 
-    /// With these settings as well.
+    /// Starts with extra settings.
     pub fn start_with(settings: &[&str]) -> Self {
         let password = settings.iter().position(|setting| *setting == "--requirepass");
-        let password = password.map(|place| settings[place + 1].to_owned());
+        let password = password.map(|index| settings[index + 1].to_owned());
         Self { server: RedisServer::start(settings), password }
     }
 
-    /// What it says to a command.
+    /// The output of redis-cli for a command.
     pub fn cli(&self, command: &[&str]) -> String {
         let login = self.password.iter().flat_map(|password| ["-a", password, "--no-auth-warning"]);
         cli(self.port, &login.chain(command.iter().copied()).collect::<Vec<_>>())
@@ -45,7 +45,7 @@ impl DerefMut for RedisProcess {
     }
 }
 
-/// What redis-cli prints.
+/// The output of redis-cli.
 pub(crate) fn cli(port: u16, args: &[&str]) -> String {
     let output =
         Command::new("redis-cli").args(["-p", &port.to_string()]).args(args).output().expect("redis-cli");

@@ -1,68 +1,68 @@
-//! What is wrong with an address.
+//! Errors of store URLs.
 
 use std::fmt;
 
 use super::URL_SERVERS_MAX;
 
-/// What is wrong with the address of a store. Nothing of what may be a password is repeated in it.
+/// What is wrong with the URL of a store. It never contains text that may be a password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UrlError {
-    /// It does not begin with one of the schemes.
+    /// The scheme is unknown.
     Scheme(Box<str>),
     /// It names no server.
     NoServer,
-    /// It names more than one server, and is of a kind that has one.
+    /// It names several servers, but its scheme takes one.
     SeveralServers,
     /// It names more servers than are allowed.
     TooManyServers,
     /// It names the same server twice.
     DuplicateServer(Box<str>),
-    /// A host that is none, without what comes after its colon.
+    /// Not a host. The text after its colon is left out.
     Host(Box<str>),
-    /// A port that is none: the host's name.
+    /// Not a port. Contains the host's name.
     Port(Box<str>),
-    /// A user name or a password holds a character that has to be written in another way.
+    /// The user or the password contains a character that must be escaped.
     Unescaped,
-    /// A `%` that is not followed by two digits of base 16, or what they stand for is no text.
+    /// A `%` is not followed by two hexadecimal digits, or the decoded bytes are not UTF-8.
     Escape,
-    /// It does not say which master the Sentinels are to be asked for.
+    /// A Sentinel URL does not name a master.
     NoMaster,
-    /// A number of a database that is none.
+    /// Not a database number.
     Database(Box<str>),
-    /// Something after the servers that does not belong there.
+    /// There is more after the servers than is allowed.
     Path(Box<str>),
-    /// A parameter that is not known, or not for this kind of store.
+    /// The parameter is unknown, or does not belong to this scheme.
     Parameter(Box<str>),
 }
 
 impl UrlError {
     /// What is wrong.
-    pub(in crate::redis) fn message(&self) -> String {
+    pub(crate) fn message(&self) -> String {
         match self {
-            Self::Scheme(scheme) => format!("`{scheme}` is no kind of store"),
+            Self::Scheme(scheme) => format!("unknown URL scheme `{scheme}`"),
             Self::NoServer => "the URL names no server".to_owned(),
-            Self::SeveralServers => "redis:// is for one server".to_owned(),
+            Self::SeveralServers => "redis:// takes one server".to_owned(),
             Self::TooManyServers => format!("the URL names more than {URL_SERVERS_MAX} servers"),
             Self::DuplicateServer(address) => format!("the URL names {address} twice"),
-            Self::Host(host) => format!("`{host}` is no host"),
-            Self::Port(host) => format!("the port of `{host}` is none"),
+            Self::Host(host) => format!("`{host}` is not a host"),
+            Self::Port(host) => format!("the port of `{host}` is not valid"),
             Self::Unescaped => {
-                "the user or the password holds a character that means something in a URL".to_owned()
+                "the user or the password contains a character that must be escaped in a URL".to_owned()
             }
             Self::Escape => {
-                "a `%` in the URL is not followed by two digits of base 16, or what they stand for is no text"
+                "a `%` in the URL is not followed by two hexadecimal digits, or the decoded bytes are not UTF-8"
                     .to_owned()
             }
-            Self::NoMaster => "the URL does not say which master to ask for".to_owned(),
-            Self::Database(number) => format!("`{number}` is no number of a database"),
-            Self::Path(path) => format!("`{path}` does not belong there"),
-            Self::Parameter(name) => format!("`{name}` is no parameter of this URL"),
+            Self::NoMaster => "the URL does not name a master".to_owned(),
+            Self::Database(number) => format!("`{number}` is not a database number"),
+            Self::Path(path) => format!("unexpected `{path}` after the servers"),
+            Self::Parameter(name) => format!("`{name}` is not a parameter of this URL"),
         }
     }
 
-    /// What to do about it.
-    pub(in crate::redis) fn hint(&self) -> &'static str {
+    /// How to fix it.
+    pub(crate) fn hint(&self) -> &'static str {
         match self {
             Self::Scheme(_) => {
                 "redis://HOST, redis+sentinel://HOST,HOST/MASTER, redis-cluster://HOST,HOST or redis+ring://HOST,HOST; with \
@@ -70,13 +70,13 @@ impl UrlError {
             }
             Self::NoServer => "write one after `://`, as in redis://10.0.0.7:6379",
             Self::SeveralServers => "for several use redis-cluster://, redis+sentinel:// or redis+ring://",
-            Self::TooManyServers => "of a cluster some will do, it tells the others",
+            Self::TooManyServers => "name only some servers of a cluster; they report the others",
             Self::DuplicateServer(_) => "leave one of them out",
             Self::Host(_) => {
-                "a name or an address; IPv6 in brackets, as in redis://[::1]:6379; after a password an @, as in \
+                "use a name or an address; write IPv6 in brackets, as in redis://[::1]:6379; write @ after a password, as in \
                  redis://USER:PASSWORD@HOST"
             }
-            Self::Port(_) => "a number from 1 to 65535, as in redis://10.0.0.7:6379",
+            Self::Port(_) => "use a number from 1 to 65535, as in redis://10.0.0.7:6379",
             Self::Unescaped => {
                 "write `/` as %2F, `@` as %40, `:` as %3A, `?` as %3F, `#` as %23 and `%` as %25"
             }
@@ -84,13 +84,13 @@ impl UrlError {
             Self::NoMaster => {
                 "redis+sentinel://HOST,HOST/MASTER, where MASTER is the name in `sentinel monitor MASTER ...`"
             }
-            Self::Database(_) => "0 is the usual one, and may be left out",
+            Self::Database(_) => "the default is 0 and can be left out",
             Self::Path(_) => {
-                "after the servers there is at most the number of a database, in redis+sentinel:// the master before it, \
-                 and in redis-cluster:// nothing"
+                "only a database number may follow the servers; in redis+sentinel:// the master comes before it, and in \
+                 redis-cluster:// nothing may follow"
             }
             Self::Parameter(_) => {
-                "redis+sentinel:// has sentinel_user and sentinel_password, the others have none"
+                "redis+sentinel:// takes sentinel_user and sentinel_password; other URLs take no parameters"
             }
         }
     }

@@ -1,6 +1,5 @@
-//! The address of a store.
+//! The URL of a store.
 
-mod address;
 mod error;
 mod parse;
 #[cfg(test)]
@@ -9,13 +8,12 @@ mod tests;
 use std::fmt;
 use std::str::FromStr;
 
-pub(super) use address::Address;
 pub use error::UrlError;
 
-/// The most servers that a URL may name.
+/// Servers in a URL at most.
 pub(super) const URL_SERVERS_MAX: usize = 256;
 
-/// The address of a store. It is shown without passwords.
+/// The URL of a store. `Display` and `Debug` hide passwords.
 ///
 /// ```
 /// use tidegate::redis::StoreUrl;
@@ -23,12 +21,12 @@ pub(super) const URL_SERVERS_MAX: usize = 256;
 /// let url: StoreUrl = "redis://alice:secret@10.0.0.7/2".parse()?;
 /// assert_eq!(url.to_string(), "redis://alice@10.0.0.7:6379/2");
 ///
-/// // Several servers: a master that Sentinel knows, a cluster, or a ring of servers that know nothing of each other.
+/// // Several servers: a master known to Sentinel, a cluster, or a ring of independent servers.
 /// let _: StoreUrl = "redis+sentinel://10.0.0.1,10.0.0.2,10.0.0.3/mymaster".parse()?;
 /// let _: StoreUrl = "redis-cluster://10.0.0.1:7000,10.0.0.2:7000".parse()?;
 /// let _: StoreUrl = "redis+ring://10.0.0.1,10.0.0.2,10.0.0.3".parse()?;
 ///
-/// // With an `s` it is TLS.
+/// // `rediss` is TLS.
 /// let _: StoreUrl = "rediss://:p%40ss@redis.example:6380".parse()?;
 ///
 /// let error = "http://10.0.0.7".parse::<StoreUrl>().unwrap_err();
@@ -40,48 +38,66 @@ pub struct StoreUrl {
     pub(super) deployment: Deployment,
     pub(super) encryption: Encryption,
     pub(super) login: Option<Login>,
-    /// The servers, or the Sentinels, or some of the cluster. Never empty, each once.
+    /// The servers, the Sentinels, or some servers of the cluster. Never empty, and without duplicates.
     pub(super) addresses: Vec<Address>,
-    /// The number of the database. Always 0 in a cluster, which has only that one.
+    /// The database number. Always 0 in a cluster, which has only that one.
     pub(super) database: u16,
 }
 
-/// How the servers of a store belong together.
+/// How the servers of a store are organized.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum Deployment {
     Single,
     Sentinel {
         master: Box<str>,
-        /// Who one is to the Sentinels themselves.
+        /// The login for the Sentinels themselves.
         login: Option<Login>,
     },
     Cluster,
     Ring,
 }
 
-/// Whether others can read along.
+/// Whether connections use TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Encryption {
     Plain,
     Tls,
 }
 
-/// Who one is.
+/// A user and a password.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Login {
-    /// None is the user `default`.
+    /// None means the user `default`.
     pub user: Option<Box<str>>,
     pub password: Box<str>,
 }
 
+/// A host name or an IP address, and a port.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Address {
+    /// In lower case, and without the brackets around an IPv6 address.
+    pub host: Box<str>,
+    pub port: u16,
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.host.contains(':') {
+            write!(f, "[{}]:{}", self.host, self.port)
+        } else {
+            write!(f, "{}:{}", self.host, self.port)
+        }
+    }
+}
+
 impl StoreUrl {
-    /// The first server that it names, which is the only one of a single store.
+    /// The first server, which is the only one of a single-server URL.
     pub(super) fn first_address(&self) -> &Address {
-        // There is always one: see `parse`.
+        // `parse` rejects a URL without servers.
         &self.addresses[0]
     }
 
-    /// How URLs of this kind begin.
+    /// The scheme of the URL.
     fn scheme(&self) -> &'static str {
         match (&self.deployment, self.encryption) {
             (Deployment::Single, Encryption::Plain) => "redis",
@@ -110,8 +126,8 @@ impl fmt::Display for StoreUrl {
         if let Some(user) = self.login.as_ref().and_then(|login| login.user.as_deref()) {
             write!(f, "{user}@")?;
         }
-        for (place, address) in self.addresses.iter().enumerate() {
-            if place > 0 {
+        for (index, address) in self.addresses.iter().enumerate() {
+            if index > 0 {
                 f.write_str(",")?;
             }
             write!(f, "{address}")?;

@@ -1,8 +1,8 @@
-//! From text to a [`StoreUrl`].
+//! Parses the text of a [`StoreUrl`].
 //!
-//! Not by a general parser of URLs: those have no notion of several hosts.
+//! General URL parsers do not support several hosts, so this is written by hand.
 
-use super::{Address, Encryption, Login, Deployment, StoreUrl, URL_SERVERS_MAX, UrlError};
+use super::{Address, Deployment, Encryption, Login, StoreUrl, URL_SERVERS_MAX, UrlError};
 
 const REDIS_PORT_DEFAULT: u16 = 6379;
 const SENTINEL_PORT_DEFAULT: u16 = 26379;
@@ -12,20 +12,21 @@ const PARAMETERS: [&str; 2] = [SENTINEL_USER, SENTINEL_PASSWORD];
 
 pub(super) fn parse(text: &str) -> Result<StoreUrl, UrlError> {
     let text = text.trim();
-    // What has no scheme may begin with a password, so it is not repeated.
+    // Text without a scheme may start with a password, so errors do not repeat it.
     let is_scheme = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
     let (scheme, rest) = text
         .split_once("://")
         .filter(|(scheme, _)| is_scheme(scheme))
         .ok_or_else(|| UrlError::Scheme("...".into()))?;
-    let (shape, encryption) = parse_scheme(scheme)?;
+    let (deployment, encryption) = parse_scheme(scheme)?;
     let parts = split_url(rest)?;
 
-    let port = if let Deployment::Sentinel { .. } = shape { SENTINEL_PORT_DEFAULT } else { REDIS_PORT_DEFAULT };
+    let port =
+        if let Deployment::Sentinel { .. } = deployment { SENTINEL_PORT_DEFAULT } else { REDIS_PORT_DEFAULT };
     let mut url = StoreUrl {
         addresses: parse_addresses(parts.servers, port)?,
         login: parts.login.map(parse_login).transpose()?.flatten(),
-        deployment: shape,
+        deployment,
         encryption,
         database: 0,
     };
@@ -52,7 +53,7 @@ fn parse_scheme(scheme: &str) -> Result<(Deployment, Encryption), UrlError> {
     })
 }
 
-/// What comes after the scheme, cut up.
+/// The parts of a URL after its scheme.
 struct UrlParts<'a> {
     login: Option<&'a str>,
     servers: &'a str,
@@ -63,7 +64,8 @@ struct UrlParts<'a> {
 fn split_url(rest: &str) -> Result<UrlParts<'_>, UrlError> {
     let (rest, parameters) = rest.split_once('?').unwrap_or((rest, ""));
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-    // A password with a `/` or a `?` in it would be taken for servers, and be shown in errors.
+    // An unescaped `/` or `?` in a password would make the rest of it look like a host, and errors would show
+    // it.
     let is_stray = |parameter: &str| {
         parameter.contains('@') && !PARAMETERS.iter().any(|name| parameter.split('=').next() == Some(name))
     };
@@ -92,11 +94,11 @@ fn parse_login(text: &str) -> Result<Option<Login>, UrlError> {
 
 fn parse_addresses(text: &str, port: u16) -> Result<Vec<Address>, UrlError> {
     let mut addresses = Vec::new();
-    for one in text.split(',').map(str::trim).filter(|one| !one.is_empty()) {
+    for server in text.split(',').map(str::trim).filter(|server| !server.is_empty()) {
         if addresses.len() == URL_SERVERS_MAX {
             return Err(UrlError::TooManyServers);
         }
-        let address = parse_address(one, port)?;
+        let address = parse_address(server, port)?;
         if addresses.contains(&address) {
             return Err(UrlError::DuplicateServer(address.to_string().into()));
         }
@@ -138,7 +140,8 @@ fn parse_address(text: &str, default_port: u16) -> Result<Address, UrlError> {
     Ok(Address { host: host.to_ascii_lowercase().into(), port })
 }
 
-/// What comes after a colon may be a password whose `@HOST` was forgotten, unless all of it is an address.
+/// Text after a colon may be a password without its `@HOST`, so errors hide it, unless the text is an IPv6
+/// address.
 fn host_error(text: &str) -> UrlError {
     let (address, after) = match text.strip_prefix('[') {
         Some(inside) => inside.split_once(']').unwrap_or((inside, "")),
@@ -189,7 +192,7 @@ fn parse_parameters(url: &mut StoreUrl, text: &str) -> Result<(), UrlError> {
     }
 }
 
-/// With `%xx` as what it stands for.
+/// Decodes `%xx`.
 fn percent_decode(text: &str) -> Result<String, UrlError> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -1,4 +1,6 @@
-use super::{Encryption, Deployment, StoreUrl, UrlError};
+//! Valid and invalid URLs, and that no message shows a password.
+
+use super::{Deployment, Encryption, StoreUrl, UrlError};
 
 fn parse(text: &str) -> StoreUrl {
     text.parse().unwrap_or_else(|error: UrlError| panic!("{text}: {error}"))
@@ -27,7 +29,7 @@ fn a_single_server() {
 
     let login = parse("redis://:secret@h").login.expect("a login");
     assert_eq!((login.user, &*login.password), (None, "secret"));
-    // A user who has no password.
+    // A user without a password.
     let login = parse("redis://alice@h").login.expect("a login");
     assert_eq!((login.user.as_deref(), &*login.password), (Some("alice"), ""));
     assert!(parse("redis://@h").login.is_none());
@@ -59,8 +61,8 @@ fn display_hides_passwords() {
     let text = "redis+sentinel://alice:hidden1@a/m/2?sentinel_user=s&sentinel_password=hidden2";
     let url = parse(text);
     assert_eq!(url.to_string(), "redis+sentinel://alice@a:26379/m/2");
-    let shown = format!("{url:?} {:?}", url.login);
-    assert!(!shown.contains("hidden"), "{shown}");
+    let debug = format!("{url:?} {:?}", url.login);
+    assert!(!debug.contains("hidden"), "{debug}");
 }
 
 #[test]

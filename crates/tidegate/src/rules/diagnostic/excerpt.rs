@@ -1,48 +1,48 @@
-//! The lines of a file that a message shows, none of them longer than a screen is wide.
+//! The lines of a file that a message shows, cut to the width of a screen.
 
 use std::ops::Range;
 
 use tidegate_core::text::truncated;
 
-use super::super::Span;
+use crate::rules::Span;
 
-/// Some lines, one after the other, as they are shown.
+/// Some consecutive lines, as they are shown.
 pub(super) struct Excerpt {
     pub text: String,
     pub first_line: u32,
     pub marks: Vec<Mark>,
 }
 
-/// A place in an excerpt.
+/// A position in an excerpt.
 pub(super) struct Mark {
-    /// Where it is in the file.
+    /// Its position in the file.
     pub span: Span,
-    /// Where it is in the excerpt's text.
+    /// Its position in the excerpt's text.
     pub bytes: Range<usize>,
     pub label: Option<String>,
 }
 
-/// Longer lines are cut to what stands around the mark.
+/// Longer lines are cut around the mark.
 const LINE_CHARS_MAX: usize = 120;
-/// How much of a line that is cut stands before the mark.
+/// How much of a cut line is shown before the mark.
 const BEFORE_CHARS_MAX: usize = 40;
 const CUT: &str = "…";
 
-/// The lines from the first of these places to the last. There is at least one, and all are in this text.
-pub(super) fn excerpt(text: &str, mut places: Vec<(Span, Option<String>)>) -> Excerpt {
-    places.sort_by_key(|(span, _)| span.start);
-    let mut excerpt = Excerpt { text: String::new(), first_line: places[0].0.line, marks: Vec::new() };
-    let mut places = places.into_iter().peekable();
+/// The lines from the first of these positions to the last. There is at least one, and all are in this text.
+pub(super) fn excerpt(text: &str, mut labeled: Vec<(Span, Option<String>)>) -> Excerpt {
+    labeled.sort_by_key(|(span, _)| span.start);
+    let mut excerpt = Excerpt { text: String::new(), first_line: labeled[0].0.line, marks: Vec::new() };
+    let mut labeled = labeled.into_iter().peekable();
     let mut line_number = excerpt.first_line;
-    let mut line_start = places.peek().map_or(0, |(span, _)| start_of_line(text, span.start as usize));
-    while places.peek().is_some() {
+    let mut line_start = labeled.peek().map_or(0, |(span, _)| start_of_line(text, span.start as usize));
+    while labeled.peek().is_some() {
         let rest = text.get(line_start..).unwrap_or_default();
         let line = rest.split('\n').next().unwrap_or_default();
-        let mut here = Vec::new();
-        while let Some(place) = places.next_if(|(span, _)| span.line <= line_number) {
-            here.push(place);
+        let mut on_line = Vec::new();
+        while let Some(mark) = labeled.next_if(|(span, _)| span.line <= line_number) {
+            on_line.push(mark);
         }
-        excerpt.add_line(line, line_start, here);
+        excerpt.add_line(line, line_start, on_line);
         line_start = (line_start + line.len() + 1).min(text.len());
         line_number += 1;
     }
@@ -50,34 +50,34 @@ pub(super) fn excerpt(text: &str, mut places: Vec<(Span, Option<String>)>) -> Ex
 }
 
 impl Excerpt {
-    fn add_line(&mut self, line: &str, line_start: usize, here: Vec<(Span, Option<String>)>) {
+    fn add_line(&mut self, line: &str, line_start: usize, on_line: Vec<(Span, Option<String>)>) {
         if !self.text.is_empty() || !self.marks.is_empty() {
             self.text.push('\n');
         }
         let line = line.strip_suffix('\r').unwrap_or(line);
-        let first = here.first().map_or(0, |(span, _)| (span.start as usize).saturating_sub(line_start));
-        let kept = visible_range(line, first.min(line.len()));
-        if kept.start > 0 {
+        let first = on_line.first().map_or(0, |(span, _)| (span.start as usize).saturating_sub(line_start));
+        let visible = visible_range(line, first.min(line.len()));
+        if visible.start > 0 {
             self.text.push_str(CUT);
         }
         let shift = self.text.len();
-        self.text.push_str(&line[kept.clone()]);
-        if kept.end < line.len() {
+        self.text.push_str(&line[visible.clone()]);
+        if visible.end < line.len() {
             self.text.push_str(CUT);
         }
-        for (span, label) in here {
-            let within = |byte: u32| {
-                let byte = (byte as usize).saturating_sub(line_start).clamp(kept.start, kept.end);
-                byte - kept.start + shift
+        for (span, label) in on_line {
+            let offset = |byte: u32| {
+                let byte = (byte as usize).saturating_sub(line_start).clamp(visible.start, visible.end);
+                byte - visible.start + shift
             };
-            self.marks.push(Mark { span, bytes: within(span.start)..within(span.end), label });
+            self.marks.push(Mark { span, bytes: offset(span.start)..offset(span.end), label });
         }
     }
 }
 
-/// The bytes of a line that are shown if what stands at `mark` has to be.
+/// The bytes of a line to show, so that `mark` is visible.
 fn visible_range(line: &str, mark: usize) -> Range<usize> {
-    // A character has four bytes at most: what is this short needs no counting.
+    // A short line needs no counting: a character has at least one byte.
     if line.len() <= LINE_CHARS_MAX || line.chars().nth(LINE_CHARS_MAX).is_none() {
         return 0..line.len();
     }

@@ -2,11 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::super::Span;
 use super::{Diagnostic, Report};
+use crate::rules::Span;
 
 pub(super) fn report_to_json(report: &Report) -> Value {
-    let diagnostics: Vec<Value> = report.diagnostics().iter().map(|found| diagnostic_to_json(report, found)).collect();
+    let diagnostics: Vec<Value> =
+        report.diagnostics().iter().map(|diagnostic| diagnostic_to_json(report, diagnostic)).collect();
     json!({
         "errors": report.errors(),
         "warnings": report.warnings(),
@@ -14,25 +15,25 @@ pub(super) fn report_to_json(report: &Report) -> Value {
     })
 }
 
-fn diagnostic_to_json(report: &Report, found: &Diagnostic) -> Value {
+fn diagnostic_to_json(report: &Report, diagnostic: &Diagnostic) -> Value {
     let mut value = json!({
-        "severity": found.severity.as_str(),
-        "code": found.code,
-        "message": found.message,
-        "file": report.file_name(found.file),
+        "severity": diagnostic.severity.as_str(),
+        "code": diagnostic.code,
+        "message": diagnostic.message,
+        "file": report.file_name(diagnostic.file),
         "line": null,
         "column": null,
         "end_line": null,
         "end_column": null,
-        "field": found.field,
-        "label": found.label,
-        "hint": found.hint,
+        "field": diagnostic.field,
+        "label": diagnostic.label,
+        "hint": diagnostic.hint,
         "related": [],
     });
-    if let Some(span) = found.span {
+    if let Some(span) = diagnostic.span {
         write_position(&mut value, report, &span);
     }
-    value["related"] = found
+    value["related"] = diagnostic
         .related
         .iter()
         .map(|related| {
@@ -46,9 +47,9 @@ fn diagnostic_to_json(report: &Report, found: &Diagnostic) -> Value {
 
 fn write_position(value: &mut Value, report: &Report, span: &Span) {
     let text = report.text(span.file);
-    let within = text.get(span.bytes()).unwrap_or_default();
+    let covered = text.get(span.bytes()).unwrap_or_default();
     let (mut end_line, mut end_column) = (span.line as usize, span.column as usize);
-    for c in within.chars() {
+    for c in covered.chars() {
         (end_line, end_column) = if c == '\n' { (end_line + 1, 1) } else { (end_line, end_column + 1) };
     }
     value["line"] = span.line.into();

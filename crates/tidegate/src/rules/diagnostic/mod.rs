@@ -1,4 +1,4 @@
-//! What is wrong with rules, and where: collected, then shown as a compiler would, or as JSON.
+//! Errors and warnings about rules, with positions: collected, then written like a compiler's or as JSON.
 
 mod excerpt;
 mod json;
@@ -10,46 +10,46 @@ pub use report::{DIAGNOSTICS_MAX, Report};
 
 use super::{FileId, Span};
 
-/// One thing that is wrong, or odd.
+/// An error or a warning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Diagnostic {
-    /// Whether the rules can be used all the same.
+    /// Whether the rules can be used nevertheless.
     pub severity: Severity,
-    /// What kind of thing it is, in words that do not change: `unknown-field`.
+    /// The kind of problem, a name that never changes: `unknown-field`.
     pub code: &'static str,
     /// What is wrong.
     pub message: String,
-    /// In which file.
+    /// The file.
     pub file: FileId,
-    /// Where in it; nowhere if it could not be read.
+    /// The position in the file; none if the file could not be read.
     pub span: Option<Span>,
-    /// The path to the field, like `rules[3].limits[0].limit`; empty for the file as a whole.
+    /// The path to the field, like `rules[3].limits[0].limit`; empty for the whole file.
     pub field: String,
-    /// What stands at the caret.
+    /// The text at the caret.
     pub label: Option<String>,
-    /// What to do.
+    /// How to fix it.
     pub hint: Option<String>,
-    /// What else has to do with it.
+    /// Other positions that are involved.
     pub related: Vec<Related>,
 }
 
-/// A place that has to do with a [`Diagnostic`].
+/// Another position that is involved in a [`Diagnostic`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Related {
-    /// Where.
+    /// The position.
     pub span: Span,
     /// What is there.
     pub label: String,
 }
 
-/// How bad it is.
+/// How serious a problem is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Rules with it are refused.
+    /// Rules with an error are refused.
     Error,
-    /// Legal, and most likely not what was meant.
+    /// Legal, but most likely a mistake.
     Warning,
 }
 
@@ -103,7 +103,7 @@ impl Diagnostic {
         self
     }
 
-    /// Without what is too long to be read: messages quote the file, in which a word may be as long as the file is.
+    /// Truncates long texts: messages quote the file, in which a word may be as long as the file.
     fn truncated(mut self) -> Self {
         self.message = truncate_text(self.message);
         self.hint = self.hint.map(truncate_text);
@@ -115,7 +115,7 @@ impl Diagnostic {
     }
 }
 
-/// The longest message, hint, label or field, in characters.
+/// A message, hint, label or field at most, in characters.
 const TEXT_CHARS_MAX: usize = 500;
 
 fn truncate_text(mut text: String) -> String {

@@ -1,15 +1,15 @@
-//! A report as a compiler would write it.
+//! A report as text, in the style of a compiler.
 
 use std::fmt::Write as _;
 
 use annotate_snippets::renderer::DecorStyle;
 use annotate_snippets::{AnnotationKind, Element, Level, Origin, Renderer, Snippet};
 
-use super::super::Span;
 use super::excerpt::{self, Excerpt};
 use super::{DIAGNOSTICS_MAX, Diagnostic, Report, Severity};
+use crate::rules::Span;
 
-/// Whether a report is written with the colours of a terminal.
+/// Whether a report uses the colours of a terminal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Colour {
     /// For files, logs and pipes.
@@ -19,7 +19,7 @@ pub enum Colour {
     Always,
 }
 
-/// Further apart than this, two places are shown apart.
+/// Positions that are further apart than this are shown separately.
 const LINES_TOGETHER_MAX: u32 = 40;
 
 pub(super) fn render(report: &Report, colour: Colour) -> String {
@@ -28,19 +28,19 @@ pub(super) fn render(report: &Report, colour: Colour) -> String {
         Colour::Always => Renderer::styled(),
     };
     let renderer = renderer.decor_style(DecorStyle::Ascii);
-    let mut written = String::new();
-    for found in report.diagnostics() {
-        let _ = writeln!(written, "{}\n", render_one(report, found, &renderer));
+    let mut text = String::new();
+    for diagnostic in report.diagnostics() {
+        let _ = writeln!(text, "{}\n", render_one(report, diagnostic, &renderer));
     }
     for (count, what) in [(report.errors(), "error"), (report.warnings(), "warning")] {
         if count > DIAGNOSTICS_MAX {
             let _ =
-                writeln!(written, "... and {}\n", pluralize(count - DIAGNOSTICS_MAX, &format!("more {what}")));
+                writeln!(text, "... and {}\n", pluralize(count - DIAGNOSTICS_MAX, &format!("more {what}")));
         }
     }
     let (errors, warnings) = (pluralize(report.errors(), "error"), pluralize(report.warnings(), "warning"));
-    let _ = writeln!(written, "{errors}, {warnings}");
-    written
+    let _ = writeln!(text, "{errors}, {warnings}");
+    text
 }
 
 fn pluralize(count: usize, what: &str) -> String {
@@ -48,19 +48,20 @@ fn pluralize(count: usize, what: &str) -> String {
     format!("{count} {what}{s}")
 }
 
-fn render_one(report: &Report, found: &Diagnostic, renderer: &Renderer) -> String {
-    let level = match found.severity {
+fn render_one(report: &Report, diagnostic: &Diagnostic, renderer: &Renderer) -> String {
+    let level = match diagnostic.severity {
         Severity::Error => Level::ERROR,
         Severity::Warning => Level::WARNING,
     };
-    let mut group = level.primary_title(&found.message).id(found.code).elements(Vec::<Element<'_>>::new());
+    let mut group =
+        level.primary_title(&diagnostic.message).id(diagnostic.code).elements(Vec::<Element<'_>>::new());
     let mut corrections = Vec::new();
-    match found.span {
-        None => group = group.element(Origin::path(report.file_name(found.file))),
+    match diagnostic.span {
+        None => group = group.element(Origin::path(report.file_name(diagnostic.file))),
         Some(span) => {
-            for (place, excerpt) in excerpts(report, found, span) {
-                let path = report.file_name(place.file);
-                corrections.extend(column_correction(path, &place, &excerpt));
+            for (first, excerpt) in excerpts(report, diagnostic, span) {
+                let path = report.file_name(first.file);
+                corrections.extend(column_correction(path, &first, &excerpt));
                 let annotations = excerpt.marks.into_iter().map(|mark| {
                     let kind =
                         if mark.span == span { AnnotationKind::Primary } else { AnnotationKind::Context };
@@ -72,37 +73,38 @@ fn render_one(report: &Report, found: &Diagnostic, renderer: &Renderer) -> Strin
             }
         }
     }
-    if !found.field.is_empty() {
-        group = group.element(Level::NOTE.with_name("field").message(&found.field));
+    if !diagnostic.field.is_empty() {
+        group = group.element(Level::NOTE.with_name("field").message(&diagnostic.field));
     }
-    if let Some(hint) = &found.hint {
+    if let Some(hint) = &diagnostic.hint {
         group = group.element(Level::HELP.message(hint));
     }
-    let mut written = renderer.render(&[group]);
-    for (shown, true_place) in corrections {
-        written = written.replacen(&shown, &true_place, 1);
+    let mut text = renderer.render(&[group]);
+    for (rendered, corrected) in corrections {
+        text = text.replacen(&rendered, &corrected, 1);
     }
-    written
+    text
 }
 
-/// The renderer counts columns in what it is shown, which of a long line is not its beginning.
-fn column_correction(path: &str, place: &Span, excerpt: &Excerpt) -> Option<(String, String)> {
-    let mark = excerpt.marks.iter().find(|mark| mark.span == *place)?;
+/// Corrects the column: the renderer counts it in the text it is given, which may start inside a long line.
+fn column_correction(path: &str, span: &Span, excerpt: &Excerpt) -> Option<(String, String)> {
+    let mark = excerpt.marks.iter().find(|mark| mark.span == *span)?;
     let before = &excerpt.text[..mark.bytes.start];
     let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
-    let at = |column: usize| format!("{path}:{}:{column}", place.line);
-    (column != place.column as usize).then(|| (at(column), at(place.column as usize)))
+    let at = |column: usize| format!("{path}:{}:{column}", span.line);
+    (column != span.column as usize).then(|| (at(column), at(span.column as usize)))
 }
 
-/// The place itself with what is near it in the same file, then each other place.
-fn excerpts(report: &Report, found: &Diagnostic, span: Span) -> Vec<(Span, Excerpt)> {
-    let near = |other: &Span| other.file == span.file && other.line.abs_diff(span.line) <= LINES_TOGETHER_MAX;
-    let mut together = vec![(span, found.label.clone())];
+/// The position itself with those near it in the same file, then each other position.
+fn excerpts(report: &Report, diagnostic: &Diagnostic, span: Span) -> Vec<(Span, Excerpt)> {
+    let is_near =
+        |other: &Span| other.file == span.file && other.line.abs_diff(span.line) <= LINES_TOGETHER_MAX;
+    let mut together = vec![(span, diagnostic.label.clone())];
     let mut apart = Vec::new();
-    for related in &found.related {
-        let place = (related.span, Some(related.label.clone()));
-        if near(&related.span) { together.push(place) } else { apart.push(vec![place]) }
+    for related in &diagnostic.related {
+        let labeled = (related.span, Some(related.label.clone()));
+        if is_near(&related.span) { together.push(labeled) } else { apart.push(vec![labeled]) }
     }
     let all = std::iter::once(together).chain(apart);
-    all.map(|places| (places[0].0, excerpt::excerpt(&report.text(places[0].0.file), places))).collect()
+    all.map(|labeled| (labeled[0].0, excerpt::excerpt(&report.text(labeled[0].0.file), labeled))).collect()
 }

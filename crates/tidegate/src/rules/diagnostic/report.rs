@@ -1,16 +1,17 @@
-//! All that is wrong with some files.
+//! All errors and warnings of some files.
 
 use std::fmt;
 use std::sync::Arc;
 
-use super::super::FileId;
-use super::super::yaml::Node;
 use super::{Colour, Diagnostic, Severity, json, render};
+use crate::rules::FileId;
+use crate::rules::yaml::Node;
 
-/// The most errors, and the most warnings, that a report keeps. It counts the others.
+/// Errors, and warnings, in a report at most. Further ones are only counted.
 pub const DIAGNOSTICS_MAX: usize = 100;
 
-/// Files and what is wrong with them. Written out by [`Display`](fmt::Display) as a compiler would, without colours.
+/// Files with their errors and warnings. [`Display`](fmt::Display) writes them in the style of a compiler,
+/// without colours.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     sources: Vec<SourceFile>,
@@ -26,45 +27,45 @@ struct SourceFile {
 }
 
 impl Report {
-    /// What is wrong, in the order of the files; of errors and of warnings [`DIAGNOSTICS_MAX`] at most.
+    /// The errors and warnings in the order of the files, at most [`DIAGNOSTICS_MAX`] of each.
     pub fn diagnostics(&self) -> &[Diagnostic] {
         &self.diagnostics
     }
 
-    /// How many errors there are, also those that were not kept.
+    /// The number of errors, including those that were dropped.
     pub fn errors(&self) -> usize {
         self.errors
     }
 
-    /// How many warnings there are, also those that were not kept.
+    /// The number of warnings, including those that were dropped.
     pub fn warnings(&self) -> usize {
         self.warnings
     }
 
-    /// What the files are called, in the order in which they were read.
+    /// The names of the files, in the order in which they were read.
     pub fn file_names(&self) -> impl ExactSizeIterator<Item = &str> {
         self.sources.iter().map(|source| &*source.name)
     }
 
-    /// What a file is called.
+    /// The name of a file.
     pub fn file_name(&self, file: FileId) -> &str {
         self.sources.get(file.0 as usize).map_or("", |source| &source.name)
     }
 
-    /// As a compiler would write it, and how many there are.
+    /// The text in the style of a compiler, with the counts at the end.
     pub fn render(&self, colour: Colour) -> String {
         render::render(self, colour)
     }
 
-    /// As a JSON document: `{"errors": 1, "warnings": 0, "diagnostics": [{"severity": "error", "code": ..,
+    /// A JSON document: `{"errors": 1, "warnings": 0, "diagnostics": [{"severity": "error", "code": ..,
     /// "message": .., "file": .., "line": .., "column": .., "end_line": .., "end_column": .., "field": ..,
-    /// "label": .., "hint": .., "related": [..]}]}`. Lines and columns count from 1, columns in characters; they are
-    /// null where there are none.
+    /// "label": .., "hint": .., "related": [..]}]}`. Lines and columns count from 1, columns in characters. They
+    /// are null if there is no position.
     pub fn to_json(&self) -> String {
         json::report_to_json(self).to_string()
     }
 
-    /// Whether anything in it keeps the rules from being used.
+    /// Whether there are errors, so that the rules cannot be used.
     pub(crate) fn has_errors(&self) -> bool {
         self.errors > 0
     }
@@ -83,7 +84,7 @@ impl Report {
         self.sources.get(file.0 as usize).map_or_else(|| "".into(), |source| source.text.clone())
     }
 
-    /// Puts text of the same length in the place of a file's own.
+    /// Replaces the text of a file by one of the same length.
     pub(crate) fn replace_text(&mut self, file: FileId, text: &str) {
         if let Some(source) = self.sources.get_mut(file.0 as usize)
             && source.text.len() == text.len()
@@ -92,37 +93,39 @@ impl Report {
         }
     }
 
-    /// Takes note. What an alias repeats is noted once.
-    pub(crate) fn push(&mut self, found: Diagnostic) {
-        let same = |known: &Diagnostic| {
-            (known.code, known.span, known.file) == (found.code, found.span, found.file)
-                && known.message == found.message
+    /// Adds an error or a warning. A problem that an alias repeats is added once.
+    pub(crate) fn push(&mut self, diagnostic: Diagnostic) {
+        let is_duplicate = |other: &Diagnostic| {
+            (other.code, other.span, other.file) == (diagnostic.code, diagnostic.span, diagnostic.file)
+                && other.message == diagnostic.message
         };
-        if found.span.is_some() && self.diagnostics.iter().any(same) {
+        if diagnostic.span.is_some() && self.diagnostics.iter().any(is_duplicate) {
             return;
         }
-        let count = match found.severity {
+        let count = match diagnostic.severity {
             Severity::Error => &mut self.errors,
             Severity::Warning => &mut self.warnings,
         };
         *count += 1;
         if *count <= DIAGNOSTICS_MAX {
-            self.diagnostics.push(found.truncated());
+            self.diagnostics.push(diagnostic.truncated());
         }
     }
 
-    /// Works out the fields of what was found in this file.
+    /// Computes the field paths of the diagnostics in this file.
     pub(crate) fn fill_field_paths(&mut self, file: FileId, root: &Node) {
-        for found in self.diagnostics.iter_mut().filter(|found| found.file == file) {
-            if let (true, Some(span)) = (found.field.is_empty(), &found.span) {
-                found.field = super::truncate_text(root.path_to(span));
+        for diagnostic in self.diagnostics.iter_mut().filter(|diagnostic| diagnostic.file == file) {
+            if let (true, Some(span)) = (diagnostic.field.is_empty(), &diagnostic.span) {
+                diagnostic.field = super::truncate_text(root.path_to(span));
             }
         }
     }
 
-    /// In the order of the files and of their lines.
+    /// Sorts by file and position.
     pub(crate) fn sort(&mut self) {
-        self.diagnostics.sort_by_key(|found| (found.file, found.span.map(|span| span.start), found.severity));
+        self.diagnostics.sort_by_key(|diagnostic| {
+            (diagnostic.file, diagnostic.span.map(|span| span.start), diagnostic.severity)
+        });
     }
 }
 

@@ -1,11 +1,11 @@
-//! The mappings of a file, and fields that are known but not where they stand.
+//! The mappings of a file, and known fields in the wrong mapping.
 //!
-//! envoyproxy/ratelimit knows all its fields everywhere and does not look at those that are in the wrong place, so such a
-//! file loads. It is said all the same, for `shadow_mode` within `rate_limit` looks as if it did something.
+//! envoyproxy/ratelimit accepts all its fields everywhere and ignores those in the wrong place, so such a
+//! file loads. It gets a warning here, because `shadow_mode` within `rate_limit` looks as if it had an
+//! effect.
 
-use super::super::diagnostic::{Diagnostic, Severity};
-use super::super::reader::{Fields, Reader};
-use super::super::yaml::{NodeKind, Node};
+use crate::rules::diagnostic::{Diagnostic, Severity};
+use crate::rules::yaml::{Fields, Node, NodeKind, Reader};
 
 /// The mappings of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub(super) enum Mapping {
 
 use Mapping::{Descriptor, Extension, File, RateLimit, ReplacesItem};
 
-/// Every field of envoyproxy/ratelimit and the one that is added, and where they have their place.
+/// Every field of envoyproxy/ratelimit and the extension, and the mappings that they belong to.
 const FIELDS: [(&str, &[Mapping]); 17] = [
     ("domain", &[File]),
     ("descriptors", &[File, Descriptor]),
@@ -41,11 +41,11 @@ const FIELDS: [(&str, &[Mapping]); 17] = [
     (EXTENSION, &[Descriptor]),
 ];
 
-/// What is added to the fields of a descriptor.
+/// The name of the extension.
 pub(super) const EXTENSION: &str = "tidegate";
 
 impl Mapping {
-    /// The fields of such a mapping; if it is none, that is said.
+    /// The fields of such a mapping. Reports any other value.
     pub fn fields<'n>(self, reader: &mut Reader<'_>, node: &'n Node) -> Option<Fields<'n>> {
         if let NodeKind::Map(_) = node.kind {
             return Fields::of(reader, node, self.label());
@@ -58,25 +58,26 @@ impl Mapping {
         None
     }
 
-    /// Says which fields have no effect where they stand, and which nobody knows.
+    /// Warns about fields without effect, and reports unknown ones.
     pub fn finish(self, reader: &mut Reader<'_>, mut fields: Fields<'_>) {
-        for (name, places) in FIELDS {
-            if self == Extension || places.contains(&self) {
+        for (name, mappings) in FIELDS {
+            if self == Extension || mappings.contains(&self) {
                 continue;
             }
             let Some(field) = fields.take_unlisted(name) else { continue };
-            let places: Vec<&str> = places.iter().map(|place| place.label()).collect();
+            let mappings: Vec<&str> = mappings.iter().map(|mapping| mapping.label()).collect();
             let message = format!("`{name}` has no effect in {}", self.label());
-            let hint = format!("it is a field of {}; move it there, or leave it out", places.join(" or of "));
-            // Nobody else's files have the extension, so there is no reason to let it stand where it does nothing.
+            let hint =
+                format!("it is a field of {}; move it there, or leave it out", mappings.join(" or of "));
+            // Only files for Tidegate have the extension, so an error breaks no other file.
             let severity = if name == EXTENSION { Severity::Error } else { Severity::Warning };
-            let found = Diagnostic::warning("misplaced-field", field.key.span, message).hint(hint);
-            reader.push(Diagnostic { severity, ..found });
+            let diagnostic = Diagnostic::warning("misplaced-field", field.key.span, message).hint(hint);
+            reader.push(Diagnostic { severity, ..diagnostic });
         }
         fields.finish(reader, self.label());
     }
 
-    /// What messages call it.
+    /// Its name in messages.
     fn label(self) -> &'static str {
         match self {
             File => "a file for envoyproxy/ratelimit",
@@ -98,7 +99,7 @@ impl Mapping {
     }
 }
 
-/// The items of a list; none, if there is nothing.
+/// The items of a list; empty if there is no value.
 pub(super) fn list<'n>(reader: &mut Reader<'_>, node: &'n Node, example: &str) -> &'n [Node] {
     match &node.kind {
         NodeKind::Null => &[],

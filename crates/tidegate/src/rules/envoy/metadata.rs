@@ -1,9 +1,8 @@
-//! What answers carry along.
+//! Reads the metadata of answers.
 
 use serde_json::{Map, Value};
 
-use super::super::reader::Reader;
-use super::super::yaml::{NodeKind, Node};
+use crate::rules::yaml::{Node, NodeKind, Reader};
 
 /// Names and values. A value that is a list or a mapping is written as JSON.
 pub(super) fn read(reader: &mut Reader<'_>, node: &Node) -> Vec<(Box<str>, Box<str>)> {
@@ -29,7 +28,7 @@ fn value_text(node: &Node) -> String {
     }
 }
 
-/// The depth of a file is bounded, and what its aliases stand for is counted.
+/// The depth of a file is bounded, and each alias counts as a full copy.
 fn json(node: &Node) -> Value {
     match &node.kind {
         NodeKind::Null => Value::Null,

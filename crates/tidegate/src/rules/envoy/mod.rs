@@ -1,4 +1,4 @@
-//! Files written for envoyproxy/ratelimit, as they are.
+//! Files for envoyproxy/ratelimit, without changes.
 //!
 //! ```yaml
 //! domain: edge
@@ -7,33 +7,35 @@
 //!     rate_limit: { unit: minute, requests_per_unit: 100 }
 //! ```
 //!
-//! What such a file means there it means here: a descriptor goes [level by level](tidegate_core::rules::Levels); each
-//! limit is a fixed window that begins with the epoch, counted for the values of all entries; a file that does not load
-//! there does not load here. What differs:
+//! Such a file means the same here: a descriptor is looked up
+//! [level by level](tidegate_core::rules::DescriptorTree). Each limit is a fixed window aligned to the epoch,
+//! counted for the values of all entries. A file that does not load there does not load here. The
+//! differences:
 //!
-//! - a request that is denied is charged nowhere; `tidegate: { count_denied: true }` counts it, as is done there;
-//! - key and value are compared each by itself, not as `key_value`: `a` with the value `b_c` is not `a_b` with the value
-//!   `c`;
-//! - fields in a place where they have no effect are warned of, as are names in `replaces` that no limit has;
-//! - `tidegate`, beside `rate_limit`, says what that cannot.
+//! - A denied request is charged nowhere. `tidegate: { count_denied: true }` counts it, as
+//!   envoyproxy/ratelimit does.
+//! - Key and value are compared separately, not as `key_value`: `a` with the value `b_c` differs from `a_b`
+//!   with the value `c`.
+//! - Fields without effect cause a warning, and so do names in `replaces` that no limit has.
+//! - `tidegate`, beside `rate_limit`, adds what that cannot express.
 
 mod convert;
 mod extension;
 mod limits;
 mod mapping;
 mod metadata;
-mod rule_name;
 mod rate_limit;
 mod read;
 mod replaces;
+mod rule_name;
 mod scalars;
+
+use super::yaml::Node;
 
 pub use convert::{ConvertedRules, convert};
 pub(super) use read::read;
 
-use super::yaml::Node;
-
-/// Whether a file is one of these and not a native one.
+/// Whether a file is for envoyproxy/ratelimit and not a native one.
 pub(super) fn is_envoy_file(root: &Node) -> bool {
     root.get("descriptors").is_some() && root.get("rules").is_none()
 }

@@ -1,38 +1,37 @@
-//! `rate_limit`, as envoyproxy/ratelimit has it.
+//! Reads `rate_limit` of envoyproxy/ratelimit.
 
 use tidegate_core::text::truncated;
 
-use super::super::diagnostic::Diagnostic;
-use super::super::reader::{Field, Reader};
-use super::super::yaml::{NodeKind, Node, Style, printable};
 use super::mapping::Mapping;
 use super::replaces::{self, LimitNames};
 use super::scalars;
+use crate::rules::diagnostic::Diagnostic;
+use crate::rules::yaml::{Field, Node, NodeKind, Reader, Style, printable};
 
-/// The units of time. A month is 30 days and a year 365 there, as they are here.
+/// The units of time. In both systems a month has 30 days and a year 365.
 const UNITS: [&str; 7] = ["second", "minute", "hour", "day", "week", "month", "year"];
 
-/// What `rate_limit` says.
+/// The content of `rate_limit`.
 pub(super) struct RateLimit<'n> {
     pub rate: RateSpec,
     pub names: LimitNames,
-    /// The name as it stands there.
+    /// The name as written.
     pub name_field: Option<Field<'n>>,
     pub node: &'n Node,
 }
 
-/// How much.
+/// The rate.
 pub(super) enum RateSpec {
     Unlimited,
-    /// The values as a limit's long form has them, where they stand.
+    /// The values for the long form of a limit, with their positions.
     Limited {
         limit: Node,
-        /// None: it does not say; the extension may.
+        /// None if there is no unit. The extension may set it.
         per: Option<Node>,
     },
 }
 
-/// Reads it; what is wrong with it is noted.
+/// Reads it. Errors are added to the report.
 pub(super) fn read<'n>(reader: &mut Reader<'_>, node: &'n Node) -> Option<RateLimit<'n>> {
     let mut fields = Mapping::RateLimit.fields(reader, node)?;
     let unit = fields.take("unit");
@@ -44,8 +43,8 @@ pub(super) fn read<'n>(reader: &mut Reader<'_>, node: &'n Node) -> Option<RateLi
 
     let text = name.map(|field| scalars::text(reader, field.value)).unwrap_or_default();
     let name = name.filter(|_| text.is_some_and(|text| !text.is_empty()));
-    let named = LimitNames { name: name.and(text).map(Box::from), replaces };
-    replaces::check_not_itself(reader, &named);
+    let names = LimitNames { name: name.and(text).map(Box::from), replaces };
+    replaces::check_not_itself(reader, &names);
 
     let rate = match unlimited {
         Some(field) if scalars::boolean(reader, field.value)? => {
@@ -57,10 +56,10 @@ pub(super) fn read<'n>(reader: &mut Reader<'_>, node: &'n Node) -> Option<RateLi
             RateSpec::Limited { limit: limit?, per: per? }
         }
     };
-    Some(RateLimit { rate, names: named, name_field: name, node })
+    Some(RateLimit { rate, names, name_field: name, node })
 }
 
-/// What is unlimited has no unit. One that is none is not looked at there.
+/// An unlimited descriptor has no unit. Like envoyproxy/ratelimit, this ignores an unknown unit here.
 fn check_unlimited(
     reader: &mut Reader<'_>,
     unlimited: Field<'_>,
@@ -70,24 +69,25 @@ fn check_unlimited(
     let hint = "leave it out, or leave `unlimited` out";
     let is_unit = |field: &Field<'_>| field.value.text().is_some_and(|text| known_unit(text).is_some());
     if let Some(field) = unit.filter(is_unit) {
-        let found = Diagnostic::error("unlimited-with-unit", field.key.span, "what is unlimited has no unit");
-        reader.push(found.related(unlimited.key.span, "unlimited here").hint(hint));
+        let diagnostic =
+            Diagnostic::error("unlimited-with-unit", field.key.span, "an unlimited descriptor has no unit");
+        reader.push(diagnostic.related(unlimited.key.span, "unlimited here").hint(hint));
     }
     let ignored = unit.filter(|field| !is_unit(field) && !matches!(field.value.kind, NodeKind::Null));
     for field in ignored.into_iter().chain(requests) {
         let name = field.key.text().unwrap_or_default();
-        let message = format!("`{name}` has no effect, for the descriptor is unlimited");
-        let found = Diagnostic::warning("unlimited-with-limit", field.key.span, message);
-        reader.push(found.related(unlimited.key.span, "unlimited here").hint(hint));
+        let message = format!("`{name}` has no effect, because the descriptor is unlimited");
+        let diagnostic = Diagnostic::warning("unlimited-with-limit", field.key.span, message);
+        reader.push(diagnostic.related(unlimited.key.span, "unlimited here").hint(hint));
     }
 }
 
-/// How many. Without a number it is none at all there.
+/// The number of requests. Without a number it is zero in envoyproxy/ratelimit.
 fn read_limit(reader: &mut Reader<'_>, node: &Node, requests: Option<Field<'_>>) -> Option<Node> {
-    let given = requests.filter(|field| !matches!(field.value.kind, NodeKind::Null));
-    let Some(field) = given else {
+    let number = requests.filter(|field| !matches!(field.value.kind, NodeKind::Null));
+    let Some(field) = number else {
         let message = "without `requests_per_unit` every request is denied";
-        let hint = "add for example `requests_per_unit: 100`; write 0 if it is meant";
+        let hint = "add for example `requests_per_unit: 100`; write 0 if that is intended";
         let at = requests.map_or(node.span, |field| field.key.span);
         reader.push(Diagnostic::warning("no-requests", at, message).hint(hint));
         return Some(scalar_node(node, "0"));
@@ -95,9 +95,11 @@ fn read_limit(reader: &mut Reader<'_>, node: &Node, requests: Option<Field<'_>>)
     scalars::number(reader, field.value).map(|number| scalar_node(field.value, &number.to_string()))
 }
 
-/// Per how long; `Some(None)` if it does not say.
+/// The unit; `Some(None)` if there is none.
 fn read_per(reader: &mut Reader<'_>, unit: Option<Field<'_>>) -> Option<Option<Node>> {
-    let Some(field) = unit.filter(|field| !matches!(field.value.kind, NodeKind::Null)) else { return Some(None) };
+    let Some(field) = unit.filter(|field| !matches!(field.value.kind, NodeKind::Null)) else {
+        return Some(None);
+    };
     let text = scalars::text(reader, field.value)?;
     if let Some(unit) = known_unit(text) {
         return Some(Some(scalar_node(field.value, unit)));
@@ -106,17 +108,17 @@ fn read_per(reader: &mut Reader<'_>, unit: Option<Field<'_>>) -> Option<Option<N
     None
 }
 
-/// Upper and lower case do not matter.
+/// Ignores case.
 fn known_unit(text: &str) -> Option<&'static str> {
     UNITS.into_iter().find(|unit| unit.eq_ignore_ascii_case(text))
 }
 
-/// Other text in the place of a node.
+/// A node with other text at the same position.
 pub(super) fn scalar_node(at: &Node, text: &str) -> Node {
     Node { span: at.span, kind: NodeKind::Scalar { text: text.into(), style: Style::Plain } }
 }
 
-/// The limit's name as answers may have it. There, a name is any text.
+/// The limit's name in answers. In envoyproxy/ratelimit a name is any text.
 pub(super) fn answer_name(reader: &mut Reader<'_>, node: &Node) -> Node {
     const NAME_BYTES_MAX: usize = 128;
     let text = node.text().unwrap_or_default();
@@ -124,8 +126,8 @@ pub(super) fn answer_name(reader: &mut Reader<'_>, node: &Node) -> Node {
     let name: String = text.chars().map(allowed).collect();
     let name = truncated(&name, NAME_BYTES_MAX).trim();
     if name != text {
-        let message = format!("answers call the limit `{}`", printable(name));
-        let hint = "names in answers have letters, digits, `-`, `_`, `.` and spaces; `replaces` takes this one as it is";
+        let message = format!("the limit is called `{}` in answers", printable(name));
+        let hint = "names in answers have letters, digits, `-`, `_`, `.` and spaces; `replaces` uses the name as written";
         reader.push(Diagnostic::warning("name-changed", node.span, message).hint(hint));
     }
     let name = if name.is_empty() { "-" } else { name };

@@ -1,20 +1,21 @@
-//! From the tree of a file to rules: a rule for each descriptor that has a limit, or nothing at all.
+//! From the tree of a file to rules: one rule for each descriptor that has a limit, or has nothing at all.
 
 use std::collections::HashMap;
 
-use tidegate_core::rules::{EntryPatterns, KeySpec, KeyPart, RuleLimits, Lookup, Pattern, PatternError, Rule};
+use tidegate_core::rules::{
+    EntryPatterns, KeyPart, KeySpec, Lookup, Pattern, PatternError, Rule, RuleLimits,
+};
 
-use super::super::Span;
-use super::super::diagnostic::Diagnostic;
-use super::super::file::{FileRule, RuleSpans, RulesFile, Spanned};
-use super::super::reader::{Fields, Reader};
-use super::super::yaml::{NodeKind, Node, printable};
 use super::limits::{self, Depth, DescriptorLimits};
 use super::mapping::{self, Mapping};
 use super::replaces::{self, LimitNames};
 use super::{metadata, rule_name, scalars};
+use crate::rules::Span;
+use crate::rules::diagnostic::Diagnostic;
+use crate::rules::file::{FileRule, RuleSpans, RulesFile, Spanned};
+use crate::rules::yaml::{Fields, Node, NodeKind, Reader, printable};
 
-/// What the file says, if nothing is wrong with its domain.
+/// The content of the file, if its domain is valid.
 pub(crate) fn read(reader: &mut Reader<'_>, root: &Node) -> Option<RulesFile> {
     let mut fields = Mapping::File.fields(reader, root)?;
     let domain = read_domain(reader, &mut fields);
@@ -34,7 +35,7 @@ pub(crate) fn read(reader: &mut Reader<'_>, root: &Node) -> Option<RulesFile> {
 }
 
 fn read_domain(reader: &mut Reader<'_>, fields: &mut Fields<'_>) -> Option<Spanned<Box<str>>> {
-    let hint = "write for example `domain: edge`, as Envoy's filter says it";
+    let hint = "write for example `domain: edge`, the domain in Envoy's filter";
     let node = fields.required(reader, "domain", hint)?;
     let text = scalars::text(reader, node)?;
     if text.is_empty() {
@@ -44,66 +45,72 @@ fn read_domain(reader: &mut Reader<'_>, fields: &mut Fields<'_>) -> Option<Spann
     Some(Spanned { value: text.into(), span: node.span })
 }
 
-/// The way down the descriptors, and the rules found on it.
+/// The path to the current descriptor, and the rules found so far.
 #[derive(Default)]
 struct DescriptorWalk {
     /// The levels above.
     path: Vec<PathLevel>,
     rules: Vec<FileRule>,
-    /// What each rule is called by `replaces`, and what it replaces.
+    /// For each rule, its name in `replaces`, and what it replaces.
     names: Vec<LimitNames>,
 }
 
-/// One entry of the descriptors to come.
+/// One level of a path, which matches one entry.
 struct PathLevel {
     key: Box<str>,
     pattern: Pattern,
-    /// All that matches the wildcard shares a counter.
+    /// All values that match the wildcard share a counter.
     shared: bool,
-    /// Metrics tell its values apart.
+    /// Metrics distinguish its values.
     in_metric: bool,
-    /// Where the value stands, or the key if there is none.
+    /// The position of the value, or of the key if there is none.
     span: Span,
 }
 
 impl DescriptorWalk {
     fn read_level(&mut self, reader: &mut Reader<'_>, list: &Node) {
-        let mut seen = HashMap::new();
+        let mut first_spans = HashMap::new();
         for item in mapping::list(reader, list, "key: remote_address") {
-            self.read_descriptor(reader, item, &mut seen);
+            self.read_descriptor(reader, item, &mut first_spans);
         }
     }
 
-    fn read_descriptor(&mut self, reader: &mut Reader<'_>, node: &Node, seen: &mut HashMap<String, Span>) {
+    fn read_descriptor(
+        &mut self,
+        reader: &mut Reader<'_>,
+        node: &Node,
+        first_spans: &mut HashMap<String, Span>,
+    ) {
         let Some(mut fields) = Mapping::Descriptor.fields(reader, node) else { return };
-        let level = read_path_level(reader, &mut fields).filter(|level| check_unique(reader, level, seen));
-        // What stands below one that cannot be made out is read, so that all that is wrong is said at once.
+        let level =
+            read_path_level(reader, &mut fields).filter(|level| check_unique(reader, level, first_spans));
+        // Descriptors below an invalid one are read too, so that all errors are reported together.
         self.path.push(level.unwrap_or_else(|| PathLevel::unknown(node)));
         let limits = limits::read(reader, &mut fields, self.key(), Depth(self.path.len()));
         let metadata = fields.value("metadata").map(|node| metadata::read(reader, node)).unwrap_or_default();
-        let below = fields.value("descriptors");
+        let children = fields.value("descriptors");
         Mapping::Descriptor.finish(reader, fields);
 
         let is_known = self.path.iter().all(|level| !level.key.is_empty());
-        let is_end = below.is_none_or(is_empty);
+        let is_end = children.is_none_or(is_empty);
         if is_known && (limits.limits.is_some() || is_end) {
             self.add_rule(node, limits, metadata);
         }
-        if let Some(list) = below {
+        if let Some(list) = children {
             self.read_level(reader, list);
         }
         self.path.pop();
     }
 
-    /// The rule of a descriptor that ends at this path.
-    fn add_rule(&mut self, node: &Node, said: DescriptorLimits, metadata: Vec<(Box<str>, Box<str>)>) {
-        let told_apart = |level: &PathLevel| {
+    /// Adds the rule of a descriptor that ends at this path.
+    fn add_rule(&mut self, node: &Node, descriptor: DescriptorLimits, metadata: Vec<(Box<str>, Box<str>)>) {
+        let is_in_metrics = |level: &PathLevel| {
             let varies = !matches!(level.pattern, Pattern::Exact(_)) && !level.shared;
-            varies && (level.in_metric || said.detailed_metric)
+            varies && (level.in_metric || descriptor.detailed_metric)
         };
-        let metric_entries = self.entry_indexes(told_apart).collect();
-        let placeholder = said.limits.is_none();
-        let (limits, limits_at) = said.limits.into_iter().flatten().unzip();
+        let metric_entries = self.entry_indexes(is_in_metrics).collect();
+        let is_placeholder = descriptor.limits.is_none();
+        let (limits, limit_spans) = descriptor.limits.into_iter().flatten().unzip();
         let mut rule = Rule {
             name: rule_name::of_path(self.path.iter().map(|level| (&*level.key, &level.pattern))).into(),
             entries: Some(EntryPatterns {
@@ -113,35 +120,35 @@ impl DescriptorWalk {
             limits: RuleLimits::Same(limits),
             metadata,
             metric_entries,
-            is_placeholder: placeholder,
+            is_placeholder,
             ..Rule::default()
         };
-        said.shared_store.apply(&mut rule);
+        descriptor.shared_store.apply(&mut rule);
         let name = self.path.last().map_or(node.span, |level| level.span);
-        let at = RuleSpans { name, limits: limits_at, ..RuleSpans::whole(node.span) };
-        self.rules.push(FileRule { rule, spans: at });
-        self.names.push(said.names);
+        let spans = RuleSpans { name, limits: limit_spans, ..RuleSpans::whole(node.span) };
+        self.rules.push(FileRule { rule, spans });
+        self.names.push(descriptor.names);
     }
 
-    /// The values of all entries, less those that share a counter.
+    /// The values of all entries, except those that share a counter.
     fn key(&self) -> KeySpec {
         KeySpec::new(self.entry_indexes(|level| !level.shared).map(KeyPart::Entry))
     }
 
-    /// The places of the levels that are wanted.
-    fn entry_indexes(&self, wanted: impl Fn(&PathLevel) -> bool) -> impl Iterator<Item = usize> {
-        self.path.iter().enumerate().filter(move |(_, level)| wanted(level)).map(|(place, _)| place)
+    /// The indexes of the wanted levels.
+    fn entry_indexes(&self, is_included: impl Fn(&PathLevel) -> bool) -> impl Iterator<Item = usize> {
+        self.path.iter().enumerate().filter(move |(_, level)| is_included(level)).map(|(index, _)| index)
     }
 }
 
 impl PathLevel {
-    /// In the place of one that could not be made out: no key is empty.
+    /// Stands for an invalid level: no valid key is empty.
     fn unknown(node: &Node) -> Self {
         Self { key: "".into(), pattern: Pattern::Any, shared: false, in_metric: false, span: node.span }
     }
 }
 
-/// The key and the value of a descriptor, and what else holds for its level.
+/// The key and the value of a descriptor, and the other settings of its level.
 fn read_path_level(reader: &mut Reader<'_>, fields: &mut Fields<'_>) -> Option<PathLevel> {
     let hint = "write for example `key: remote_address`";
     let key = fields.required(reader, "key", hint);
@@ -163,8 +170,8 @@ fn read_path_level(reader: &mut Reader<'_>, fields: &mut Fields<'_>) -> Option<P
     };
     let is_shared = shared.is_some_and(|field| scalars::boolean(reader, field.value) == Some(true));
     if let (Some(field), true, false) = (shared, is_shared, matches!(pattern, Pattern::Wildcard(_))) {
-        let message = "`share_threshold` needs a value with a `*` in it";
-        let hint = "values that match share one counter then; without a wildcard there is nothing to share: leave it out";
+        let message = "`share_threshold` needs a value that contains `*`";
+        let hint = "values that match then share one counter; without a wildcard there is nothing to share: leave it out";
         reader.push(Diagnostic::error("share-without-wildcard", field.key.span, message).hint(hint));
     }
     let key = key?;
@@ -188,18 +195,18 @@ fn parse_pattern(value: &str) -> Result<Pattern, PatternError> {
     }
 }
 
-/// Whether it does. There, key and value are looked up together, so that two that read the same cannot stand beside each
-/// other.
-fn check_unique(reader: &mut Reader<'_>, level: &PathLevel, seen: &mut HashMap<String, Span>) -> bool {
+/// Whether the descriptor is unique on its level. envoyproxy/ratelimit looks up key and value together, so
+/// two with the same text cannot exist there.
+fn check_unique(reader: &mut Reader<'_>, level: &PathLevel, first_spans: &mut HashMap<String, Span>) -> bool {
     let name = rule_name::level_name(&level.key, &level.pattern);
-    let Some(first) = seen.get(&name) else {
-        seen.insert(name, level.span);
+    let Some(first) = first_spans.get(&name) else {
+        first_spans.insert(name, level.span);
         return true;
     };
-    let message = format!("the descriptor `{}` stands twice", printable(&name));
-    let hint = "give one of them another key or value, or put their fields together";
-    let found = Diagnostic::error("duplicate-descriptor", level.span, message).label("again here");
-    reader.push(found.related(*first, "first here").hint(hint));
+    let message = format!("duplicate descriptor `{}`", printable(&name));
+    let hint = "give one of them another key or value, or merge their fields";
+    let diagnostic = Diagnostic::error("duplicate-descriptor", level.span, message).label("again here");
+    reader.push(diagnostic.related(*first, "first here").hint(hint));
     false
 }
 

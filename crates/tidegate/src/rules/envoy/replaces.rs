@@ -1,29 +1,29 @@
 //! Limits that replace others by name.
 //!
-//! There, several limits may have one name, and nobody minds a name that no limit has. Rules here have names of their
-//! own, each once, and replace others by these: so a limit's name stands for the rules of all limits that have it.
+//! In envoyproxy/ratelimit several limits may have the same name, and a name that no limit has is allowed.
+//! Rules have unique names, and replace others by these. So a limit's name stands for the rules of all limits
+//! with that name.
 
 use std::collections::HashMap;
 
-use super::super::Span;
-use super::super::diagnostic::Diagnostic;
-use super::super::file::{FileRule, Spanned};
-use super::super::reader::Reader;
-use super::super::yaml::{Node, printable};
 use super::mapping::{self, Mapping};
 use super::scalars;
+use crate::rules::Span;
+use crate::rules::diagnostic::Diagnostic;
+use crate::rules::file::{FileRule, Spanned};
+use crate::rules::yaml::{Node, Reader, printable};
 
-/// What `replaces` calls a rule, and which ones it replaces.
+/// The name of a rule in `replaces`, and the names that it replaces.
 #[derive(Default)]
 pub(super) struct LimitNames {
     pub name: Option<Box<str>>,
     pub replaces: Vec<Spanned<Box<str>>>,
 }
 
-/// The most rules that all rules of a file together replace, each as often as it is replaced.
+/// Replacements of all rules of a file at most. A rule counts each time that it is replaced.
 const REPLACEMENTS_MAX: usize = 250_000;
 
-/// The names of a limit's `replaces`.
+/// The names in a limit's `replaces`.
 pub(super) fn read(reader: &mut Reader<'_>, node: &Node) -> Vec<Spanned<Box<str>>> {
     let items = mapping::list(reader, node, "name: per-user");
     items.iter().filter_map(|item| read_item(reader, item)).collect()
@@ -47,10 +47,11 @@ fn read_item(reader: &mut Reader<'_>, item: &Node) -> Option<Spanned<Box<str>>> 
     Some(Spanned { value: name.into(), span: at })
 }
 
-/// No limit replaces itself.
-pub(super) fn check_not_itself(reader: &mut Reader<'_>, named: &LimitNames) {
-    let own = named.replaces.iter().filter(|replaced| Some(&replaced.value) == named.name.as_ref());
-    for replaced in own {
+/// Reports a limit that replaces itself.
+pub(super) fn check_not_itself(reader: &mut Reader<'_>, limit_names: &LimitNames) {
+    let self_references =
+        limit_names.replaces.iter().filter(|replaced| Some(&replaced.value) == limit_names.name.as_ref());
+    for replaced in self_references {
         let message = format!("the limit `{}` replaces itself", printable(&replaced.value));
         let hint = "`replaces` has the names of other limits; leave this one out";
         reader.push(Diagnostic::error("replaces-itself", replaced.span, message).hint(hint));
@@ -58,25 +59,25 @@ pub(super) fn check_not_itself(reader: &mut Reader<'_>, named: &LimitNames) {
 }
 
 /// Writes into each rule which rules it replaces. `named` has one item for each rule.
-pub(super) fn resolve(reader: &mut Reader<'_>, rules: &mut [FileRule], named: &[LimitNames]) {
+pub(super) fn resolve(reader: &mut Reader<'_>, rules: &mut [FileRule], limit_names: &[LimitNames]) {
     let mut by_name: HashMap<&str, Vec<Box<str>>> = HashMap::new();
-    for (rule, named) in rules.iter().zip(named) {
-        if let Some(name) = &named.name {
+    for (rule, limit_names) in rules.iter().zip(limit_names) {
+        if let Some(name) = &limit_names.name {
             by_name.entry(name).or_default().push(rule.rule.name.clone());
         }
     }
-    let mut room = REPLACEMENTS_MAX;
-    for (rule, named) in rules.iter_mut().zip(named) {
-        for replaced in &named.replaces {
+    let mut replacements_left = REPLACEMENTS_MAX;
+    for (rule, limit_names) in rules.iter_mut().zip(limit_names) {
+        for replaced in &limit_names.replaces {
             let Some(names) = by_name.get(&*replaced.value) else {
                 warn_unknown_name(reader, replaced);
                 continue;
             };
-            let Some(left) = room.checked_sub(names.len()) else {
+            let Some(left) = replacements_left.checked_sub(names.len()) else {
                 report_too_many(reader, replaced.span);
                 return;
             };
-            room = left;
+            replacements_left = left;
             rule.rule.replaces.extend(names.iter().filter(|name| **name != rule.rule.name).cloned());
             rule.spans.replaces.resize(rule.rule.replaces.len(), replaced.span);
         }
@@ -85,13 +86,12 @@ pub(super) fn resolve(reader: &mut Reader<'_>, rules: &mut [FileRule], named: &[
 
 fn warn_unknown_name(reader: &mut Reader<'_>, replaced: &Spanned<Box<str>>) {
     let message = format!("no limit of this file has the name `{}`", printable(&replaced.value));
-    let hint = "it replaces nothing; give the limit that is meant this name, or leave the item out";
+    let hint = "it replaces nothing; give the intended limit this name, or remove the item";
     reader.push(Diagnostic::warning("replaces-nothing", replaced.span, message).hint(hint));
 }
 
 fn report_too_many(reader: &mut Reader<'_>, at: Span) {
-    let message = format!("the limits of this file replace more than {REPLACEMENTS_MAX} others");
-    let hint =
-        "a name that many limits have counts for each of them and each that replaces them; use several names";
+    let message = format!("the limits of this file have more than {REPLACEMENTS_MAX} replacements");
+    let hint = "a name of several limits counts once for each of them and for each limit that replaces them; use more names";
     reader.push(Diagnostic::error("replaces-too-much", at, message).hint(hint));
 }

@@ -1,13 +1,13 @@
-//! What a descriptor is called: the path to it.
+//! The name of a descriptor's rule: the path to it.
 
 use tidegate_core::rules::Pattern;
 
 /// The name of the rule at the end of a path of keys and values: `database_users/table`.
 ///
-/// Each level is written as envoyproxy/ratelimit writes it, the key alone or `key_value`, and a slash stands before
-/// each but the first. So that no two paths of a file have one name, a slash that is part of a key or a value is
-/// doubled, and a key that begins with a slash, a dot or a tilde has a tilde put before it. That two levels beside each other
-/// do not read the same is checked when a file is read.
+/// Each level is written as in envoyproxy/ratelimit, the key alone or `key_value`, with slashes between
+/// levels. No two paths of a file may have the same name. So a slash in a key or a value is doubled, and a
+/// key that starts with a slash, a dot or a tilde gets a tilde in front. The reader checks that two
+/// descriptors of one level do not have the same text.
 pub(super) fn of_path<'a>(path: impl IntoIterator<Item = (&'a str, &'a Pattern)>) -> String {
     let mut name = String::new();
     for (key, pattern) in path {
@@ -16,9 +16,9 @@ pub(super) fn of_path<'a>(path: impl IntoIterator<Item = (&'a str, &'a Pattern)>
     name
 }
 
-/// What stands for all that is below a path, whatever it is.
+/// The name that stands for everything below a path.
 pub(super) fn of_subtree(path: &str) -> String {
-    // No level is written like this: a tilde would stand before its dots.
+    // No level has this name: a tilde would precede its dots.
     format!("{path}/...")
 }
 

@@ -1,11 +1,10 @@
-//! Truth and numbers as the YAML of envoyproxy/ratelimit has them, which is that of 1.1: `yes` is true there, and `010`
-//! is eight.
+//! Booleans and numbers as in the YAML of envoyproxy/ratelimit, which is version 1.1: `yes` is true, and
+//! `010` is eight.
 
-use super::super::diagnostic::Diagnostic;
-use super::super::reader::Reader;
-use super::super::yaml::{NodeKind, Node, printable};
+use crate::rules::diagnostic::Diagnostic;
+use crate::rules::yaml::{Node, NodeKind, Reader, printable};
 
-/// Text; what has no value is empty, as it is there.
+/// Text. A missing value is empty, as in envoyproxy/ratelimit.
 pub(super) fn text<'n>(reader: &mut Reader<'_>, node: &'n Node) -> Option<&'n str> {
     match node.kind {
         NodeKind::Null => Some(""),
@@ -31,7 +30,7 @@ pub(super) fn boolean(reader: &mut Reader<'_>, node: &Node) -> Option<bool> {
 pub(super) fn number(reader: &mut Reader<'_>, node: &Node) -> Option<u32> {
     let Some(text) = node.plain() else {
         match node.text() {
-            Some(_) => reader.wrong_type_hint(node, "a number", "leave the quotes out"),
+            Some(_) => reader.wrong_type_hint(node, "a number", "remove the quotes"),
             None => reader.wrong_type_hint(node, "a number", "write for example 100"),
         }
         return None;

@@ -1,16 +1,19 @@
-//! What an operator expects of rules, written in a file and held against them.
+//! Tests of rules: an operator writes expectations in a file, and they are compared with what the rules
+//! decide.
 //!
 //! ```text
-//! text   ->  RuleTests     read.rs, of the parts in model.rs
-//! rules  ->  TestResults   run.rs: each test on counters of its own, by a clock of its own
+//! text   ->  RuleTests     read.rs, into the types of model.rs
+//! rules  ->  TestResults   run.rs: each test with its own counters and its own clock
 //! answer ->  mismatches    compare.rs
 //! ```
 //!
-//! The format is described in `docs/rules-tests.md`.
+//! `docs/rules-tests.md` describes the format.
 
 mod compare;
 mod model;
 mod read;
+mod read_expectation;
+mod read_request;
 mod run;
 
 use std::path::PathBuf;
@@ -21,9 +24,9 @@ use super::load::{InputFile, add_source_text, read_files};
 use super::{Report, yaml};
 use model::RuleTest;
 
-/// The most requests that one step makes.
+/// Requests of one step at most.
 pub const STEP_TIMES_MAX: u64 = 1_000_000;
-/// The most requests that the tests of a file make.
+/// Requests of all tests of a file at most.
 pub const TESTS_REQUESTS_MAX: u64 = 10_000_000;
 
 /// Tests of rules, read from files.
@@ -51,36 +54,36 @@ pub const TESTS_REQUESTS_MAX: u64 = 10_000_000;
 #[derive(Debug)]
 pub struct RuleTests {
     tests: Vec<RuleTest>,
-    /// Holds the text, which failures point into.
+    /// Holds the text of the files, to which failures refer.
     source: Report,
 }
 
-/// How tests went.
+/// The results of tests.
 #[derive(Debug)]
 pub struct TestResults {
     results: Vec<TestResult>,
     report: Report,
 }
 
-/// How one test went.
+/// The result of one test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TestResult {
-    /// The file it stands in.
+    /// Its file.
     pub file: String,
-    /// What the file calls it.
+    /// Its name in the file.
     pub name: String,
-    /// Whether all came as it was expected.
+    /// Whether all expectations were met.
     pub status: TestStatus,
 }
 
-/// Whether all came as it was expected.
+/// Whether all expectations were met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TestStatus {
-    /// It did.
+    /// All were met.
     Passed,
-    /// It did not; the report says where.
+    /// One was not met; the report says which.
     Failed,
 }
 
@@ -90,7 +93,7 @@ impl RuleTests {
         Self::from_files(&[InputFile { name: name.to_owned(), content: Ok(text.into()) }])
     }
 
-    /// Reads the tests of files, found as [`load`](super::load) finds rules. All that is wrong with them is in the report.
+    /// Reads the tests of files, found as [`load`](super::load) finds rules. All errors are in the report.
     pub fn load(paths: &[PathBuf]) -> Result<Self, Report> {
         Self::from_files(&read_files(paths))
     }
@@ -115,23 +118,23 @@ impl RuleTests {
         self.tests.len()
     }
 
-    /// Runs every test against these rules, each on counters of its own and by a clock that the test alone moves. A
+    /// Runs every test against these rules. Each has its own counters and a clock that only the test moves. A
     /// test ends at its first step that fails.
     pub fn run(&self, domains: &[Domain]) -> TestResults {
         let mut results = TestResults { results: Vec::new(), report: self.source.clone() };
         for test in &self.tests {
             let failures = run::run(test, domains);
-            let verdict = if failures.is_empty() { TestStatus::Passed } else { TestStatus::Failed };
+            let status = if failures.is_empty() { TestStatus::Passed } else { TestStatus::Failed };
             failures.into_iter().for_each(|failure| results.report.push(failure));
             let file = self.source.file_name(test.span.file).to_owned();
-            results.results.push(TestResult { file, name: test.name.to_string(), status: verdict });
+            results.results.push(TestResult { file, name: test.name.to_string(), status });
         }
         results
     }
 }
 
 impl TestResults {
-    /// How each test went, in the order of the file.
+    /// The result of each test, in the order of the file.
     pub fn tests(&self) -> &[TestResult] {
         &self.results
     }
@@ -146,12 +149,12 @@ impl TestResults {
         self.count(TestStatus::Failed)
     }
 
-    /// Each expectation that was not met, where it stands, and what came instead.
+    /// Each expectation that was not met, with its position and the actual value.
     pub fn report(&self) -> &Report {
         &self.report
     }
 
-    fn count(&self, verdict: TestStatus) -> usize {
-        self.results.iter().filter(|result| result.status == verdict).count()
+    fn count(&self, status: TestStatus) -> usize {
+        self.results.iter().filter(|result| result.status == status).count()
     }
 }

@@ -1,19 +1,19 @@
-//! Tests, as they were written.
+//! Tests, as written in a file.
 
-use tidegate_core::rules::{AnswerKind, Level, LimitId};
-use tidegate_core::{Nanos, Timestamp, Wait};
+use tidegate_core::rules::{AnswerKind, Level};
+use tidegate_core::{LimitId, Nanos, Timestamp, Wait};
 
-use super::super::file::Spanned;
-use super::super::{OwnedRequest, Span};
+use crate::rules::file::Spanned;
+use crate::rules::{OwnedRequest, Span};
 
-/// Some steps, one after the other.
+/// A test: some steps in order.
 #[derive(Debug)]
 pub(super) struct RuleTest {
     pub name: Box<str>,
     pub span: Span,
-    /// Left out where the rules have just one.
+    /// May be left out if the rules have only one domain.
     pub domain: Option<Spanned<Box<str>>>,
-    /// When the time of its steps begins.
+    /// When the time of its steps starts.
     pub start: Timestamp,
     pub steps: Vec<TestStep>,
 }
@@ -32,7 +32,7 @@ pub(super) enum StepAction {
     Signals(Vec<(Spanned<Box<str>>, Level)>),
 }
 
-/// A request, how often it is made, and what each answer has to be.
+/// A request, how often it is made, and the expectation for each answer.
 #[derive(Debug)]
 pub(super) struct StepRequest {
     pub request: OwnedRequest,
@@ -40,7 +40,7 @@ pub(super) struct StepRequest {
     pub expected: Expectation,
 }
 
-/// What an answer has to be, as far as the file says.
+/// The expected fields of an answer. Fields that are not set are not compared.
 #[derive(Debug, Default)]
 pub(super) struct Expectation {
     pub decision: Option<Spanned<AnswerKind>>,
@@ -53,14 +53,14 @@ pub(super) struct Expectation {
     pub candidate: Option<Spanned<AnswerKind>>,
 }
 
-/// The name of a rule, or that there is none.
+/// The name of a rule, or that no rule decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ExpectedRule {
     Named(Box<str>),
     NoRule,
 }
 
-/// All that a test can meet with, mildest first: its store always answers.
+/// All decisions that a test can get, mildest first. Its store always answers.
 pub(super) const DECISIONS: [AnswerKind; 7] = [
     AnswerKind::Allowed,
     AnswerKind::ShadowDenied,

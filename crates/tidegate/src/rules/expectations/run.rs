@@ -1,4 +1,4 @@
-//! One test, run.
+//! Runs one test.
 
 use std::sync::Arc;
 
@@ -6,15 +6,15 @@ use tidegate_core::Timestamp;
 use tidegate_core::rules::{Domain, Level};
 use tidegate_core::text::did_you_mean;
 
-use super::super::diagnostic::Diagnostic;
-use super::super::file::Spanned;
-use super::super::yaml::printable;
-use super::super::{Answer, Span};
-use super::compare::{Mismatch, mismatches, describe};
-use super::model::{StepAction, StepRequest, TestStep, RuleTest};
+use super::compare::{Mismatch, describe, mismatches};
+use super::model::{RuleTest, StepAction, StepRequest, TestStep};
+use crate::rules::diagnostic::Diagnostic;
+use crate::rules::file::Spanned;
+use crate::rules::yaml::printable;
+use crate::rules::{Answer, Span};
 use crate::{Engine, ManualClock, MemoryStore};
 
-/// Runs a test on counters of its own. What comes out is what did not come as it was expected; nothing, if all did.
+/// Runs a test with its own counters. Returns the expectations that were not met.
 pub(super) fn run(test: &RuleTest, domains: &[Domain]) -> Vec<Diagnostic> {
     let domain = match domain_of(test, domains) {
         Ok(domain) => domain,
@@ -26,7 +26,12 @@ pub(super) fn run(test: &RuleTest, domains: &[Domain]) -> Vec<Diagnostic> {
         Err(error) => return vec![failure(test, test.span, &error.to_string())],
     };
     let run = TestRun { test, domain, engine };
-    run.test.steps.iter().map(|step| run.run_step(step)).find(|failures| !failures.is_empty()).unwrap_or_default()
+    run.test
+        .steps
+        .iter()
+        .map(|step| run.run_step(step))
+        .find(|failures| !failures.is_empty())
+        .unwrap_or_default()
 }
 
 struct TestRun<'t> {
@@ -35,9 +40,9 @@ struct TestRun<'t> {
     engine: Engine<ManualClock>,
 }
 
-/// A question, and when it is asked.
+/// A request and its time.
 struct TimedRequest<'s> {
-    question: &'s StepRequest,
+    step_request: &'s StepRequest,
     step: &'s TestStep,
     now: Timestamp,
 }
@@ -45,10 +50,12 @@ struct TimedRequest<'s> {
 impl TestRun<'_> {
     fn run_step(&self, step: &TestStep) -> Vec<Diagnostic> {
         match &step.action {
-            StepAction::Signals(signals) => signals.iter().filter_map(|signal| self.push_signal(signal)).collect(),
-            StepAction::Request(question) => {
+            StepAction::Signals(signals) => {
+                signals.iter().filter_map(|signal| self.push_signal(signal)).collect()
+            }
+            StepAction::Request(step_request) => {
                 let now = self.test.start.saturating_add(step.at);
-                self.run_request(&TimedRequest { question, step, now })
+                self.run_request(&TimedRequest { step_request, step, now })
             }
         }
     }
@@ -58,13 +65,13 @@ impl TestRun<'_> {
         Some(failure(self.test, name.span, &unknown.to_string()))
     }
 
-    /// Ends with the first request that is answered otherwise than expected.
-    fn run_request(&self, ask: &TimedRequest<'_>) -> Vec<Diagnostic> {
-        ask.question.request.with_request(&self.domain.name, |request| {
-            for number in 1..=ask.question.times {
-                let failures = match self.engine.check_at(request, ask.now) {
-                    Ok(answer) => self.compare(ask, number, &answer),
-                    Err(full) => vec![failure(self.test, ask.step.span, &full.to_string())],
+    /// Stops at the first request whose answer is not as expected.
+    fn run_request(&self, timed: &TimedRequest<'_>) -> Vec<Diagnostic> {
+        timed.step_request.request.with_request(&self.domain.name, |request| {
+            for number in 1..=timed.step_request.times {
+                let failures = match self.engine.check_at(request, timed.now) {
+                    Ok(answer) => self.compare(timed, number, &answer),
+                    Err(full) => vec![failure(self.test, timed.step.span, &full.to_string())],
                 };
                 if !failures.is_empty() {
                     return failures;
@@ -74,47 +81,47 @@ impl TestRun<'_> {
         })
     }
 
-    fn compare(&self, ask: &TimedRequest<'_>, number: u64, answer: &Answer) -> Vec<Diagnostic> {
-        let which = match ask.question.times {
+    fn compare(&self, timed: &TimedRequest<'_>, number: u64, answer: &Answer) -> Vec<Diagnostic> {
+        let prefix = match timed.step_request.times {
             1 => String::new(),
             times => format!("request {number} of {times}: "),
         };
-        let failure = |Mismatch { span, field, expected, actual: came }: Mismatch| {
-            let what = format!("{which}expected {field} {expected}, came {came}");
-            let found = failure(self.test, span, &what).label(format!("came {came}"));
-            let found = found.hint(format!("the answer was: {}", describe(answer)));
+        let failure = |Mismatch { span, field, expected, actual }: Mismatch| {
+            let message = format!("{prefix}expected {field} {expected}, got {actual}");
+            let diagnostic = failure(self.test, span, &message).label(format!("got {actual}"));
+            let diagnostic = diagnostic.hint(format!("the answer was: {}", describe(answer)));
             match self.test.span {
-                name if name.line == span.line => found,
-                name => found.related(name, "in this test"),
+                name if name.line == span.line => diagnostic,
+                name => diagnostic.related(name, "in this test"),
             }
         };
-        mismatches(&ask.question.expected, answer).into_iter().map(failure).collect()
+        mismatches(&timed.step_request.expected, answer).into_iter().map(failure).collect()
     }
 }
 
-/// The domain that a test names, or the only one there is.
+/// The domain of a test, or the only domain of the rules.
 fn domain_of<'d>(test: &RuleTest, domains: &'d [Domain]) -> Result<&'d Domain, Box<Diagnostic>> {
     let names: Vec<&str> = domains.iter().map(|domain| &*domain.name).collect();
-    let Some(wanted) = &test.domain else {
+    let Some(domain_name) = &test.domain else {
         return match domains {
             [domain] => Ok(domain),
             _ => {
-                let found = failure(test, test.span, "the rules have several domains");
+                let diagnostic = failure(test, test.span, "the rules have several domains");
                 let hint =
                     format!("name one of them in the test: `domain: NAME`. There are: {}", names.join(", "));
-                Err(found.hint(hint).into())
+                Err(diagnostic.hint(hint).into())
             }
         };
     };
-    domains.iter().find(|domain| domain.name == wanted.value).ok_or_else(|| {
-        let hint = did_you_mean(&wanted.value, &names);
+    domains.iter().find(|domain| domain.name == domain_name.value).ok_or_else(|| {
+        let hint = did_you_mean(&domain_name.value, &names);
         let hint = hint.unwrap_or_else(|| format!("there are: {}", names.join(", ")));
-        let message = format!("the rules have no domain `{}`", printable(&wanted.value));
-        failure(test, wanted.span, &message).hint(hint).into()
+        let message = format!("the rules have no domain `{}`", printable(&domain_name.value));
+        failure(test, domain_name.span, &message).hint(hint).into()
     })
 }
 
-/// The test is named, so that no two of a file say the same.
-fn failure(test: &RuleTest, at: Span, what: &str) -> Diagnostic {
-    Diagnostic::error("expectation", at, format!("{}: {what}", printable(&test.name)))
+/// The message contains the name of the test, so it is unique in a file.
+fn failure(test: &RuleTest, at: Span, message: &str) -> Diagnostic {
+    Diagnostic::error("expectation", at, format!("{}: {message}", printable(&test.name)))
 }

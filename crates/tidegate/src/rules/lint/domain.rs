@@ -1,25 +1,26 @@
-//! Domains and rules that do nothing.
+//! Domains and rules without effect.
 
 use std::collections::{HashMap, HashSet};
 
 use tidegate_core::PLAN_CHARGES_MAX;
 use tidegate_core::rules::{
-    Action, Apply, CaseSensitivity, Elastic, ElasticSource, RuleLimits, Margin, OnMissingKey, Pattern, RuleLimit,
+    Action, Apply, CaseSensitivity, Elastic, ElasticSource, Margin, OnMissingKey, Pattern, RuleLimit,
+    RuleLimits,
 };
 
-use super::super::diagnostic::{Diagnostic, Report};
-use super::super::file::{FileRule, RulesFile};
-use super::super::yaml::printable;
+use crate::rules::diagnostic::{Diagnostic, Report};
+use crate::rules::file::{FileRule, RulesFile};
+use crate::rules::yaml::printable;
 
 pub(super) fn lint_without_rules(report: &mut Report, file: &RulesFile) {
     if file.rules.is_empty() {
         let message = format!("domain `{}` has no rules", printable(&file.domain.value));
-        let found = Diagnostic::warning("no-rules", file.domain.span, message);
-        report.push(found.label("nothing is limited here").hint("add rules, or remove the file"));
+        let diagnostic = Diagnostic::warning("no-rules", file.domain.span, message);
+        report.push(diagnostic.label("nothing is limited here").hint("add rules, or remove the file"));
     }
 }
 
-/// Where all rules apply, one that limits nothing, replaces nothing and says nothing might as well not be there.
+/// If all matching rules apply, a rule without limits, replacements and metadata has no effect.
 pub(super) fn lint_without_effect(report: &mut Report, file: &RulesFile, rule: &FileRule) {
     let apply = file.apply.map(|apply| apply.value).unwrap_or_default();
     let unlimited = matches!(&rule.rule.limits, RuleLimits::Same(limits) if limits.is_empty());
@@ -27,15 +28,15 @@ pub(super) fn lint_without_effect(report: &mut Report, file: &RulesFile, rule: &
         rule.rule.replaces.is_empty() && rule.rule.metadata.is_empty() && rule.rule.candidate.is_none();
     if apply == Apply::All && unlimited && silent {
         let message = format!("rule `{}` has no effect", printable(&rule.rule.name));
-        let found = Diagnostic::warning("no-effect", rule.spans.name, message);
-        report.push(found.hint(
-            "all rules that match apply, so being unlimited here lifts no other limit; name those in `replaces`, or \
+        let diagnostic = Diagnostic::warning("no-effect", rule.spans.name, message);
+        report.push(diagnostic.hint(
+            "all rules that match apply, so an unlimited rule lifts no other limit; name those rules in `replaces`, or \
              write `apply: first`",
         ));
     }
 }
 
-/// More limits for every request than any may touch.
+/// More limits for every request than a plan can hold.
 pub(super) fn lint_too_many_limits(report: &mut Report, file: &RulesFile) {
     if file.apply.map(|apply| apply.value).unwrap_or_default() == Apply::First {
         return;
@@ -53,25 +54,28 @@ pub(super) fn lint_too_many_limits(report: &mut Report, file: &RulesFile) {
         let before = counters;
         counters += super::limit_lists(rule).iter().map(|list| count_counters(list)).min().unwrap_or(0);
         if before <= PLAN_CHARGES_MAX && counters > PLAN_CHARGES_MAX {
-            let message = format!("every request touches more than {PLAN_CHARGES_MAX} limits from here on");
-            let found = Diagnostic::warning("too-many-at-once", rule.spans.name, message);
-            let found = found.label("and is answered with an error");
-            report.push(found.hint("let fewer rules match everything, or write `apply: first`"));
+            let message =
+                format!("from here on every request falls under more than {PLAN_CHARGES_MAX} limits");
+            let diagnostic = Diagnostic::warning("too-many-at-once", rule.spans.name, message);
+            let diagnostic = diagnostic.label("such requests get an error");
+            report.push(diagnostic.hint("let fewer rules match everything, or write `apply: first`"));
         }
     }
 }
 
-/// How many counters a list of limits takes of everyone: soft limits with a margin and pools take another.
+/// How many counters a list of limits uses for every request: soft limits with a margin and pools use one
+/// more.
 fn count_counters<A>(list: &[(&RuleLimit, A)]) -> usize {
-    let each = |(limit, _): &(&RuleLimit, A)| match &limit.action {
+    let count_of = |(limit, _): &(&RuleLimit, A)| match &limit.action {
         _ if limit.missing == OnMissingKey::Skip && !limit.key.parts().is_empty() => 0,
-        Action::Soft(Margin::Percent(_)) | Action::Elastic(Elastic { source: ElasticSource::Pool(_), .. }) => 2,
+        Action::Soft(Margin::Percent(_))
+        | Action::Elastic(Elastic { source: ElasticSource::Pool(_), .. }) => 2,
         _ => 1,
     };
-    list.iter().map(each).sum()
+    list.iter().map(count_of).sum()
 }
 
-/// Rules that replace each other: where both match, neither applies.
+/// Rules that replace each other: if both match, neither applies.
 pub(super) fn lint_mutual_replacement(report: &mut Report, file: &RulesFile) {
     let numbered = || file.rules.iter().enumerate();
     let by_name: HashMap<&str, (usize, &FileRule)> =
@@ -83,21 +87,21 @@ pub(super) fn lint_mutual_replacement(report: &mut Report, file: &RulesFile) {
     for (number, rule) in numbered() {
         for (name, at) in rule.rule.replaces.iter().zip(&rule.spans.replaces) {
             let Some((other_number, other)) = by_name.get(&**name) else { continue };
-            // Said once, of the first of them.
+            // Reported once, for the first of them.
             if number < *other_number && pairs.contains(&(*other_number, number)) {
-                let (one, other_name) = (printable(&rule.rule.name), printable(name));
-                let message = format!("rules `{one}` and `{other_name}` replace each other");
-                let found = Diagnostic::warning("replace-each-other", *at, message)
+                let (name, other_name) = (printable(&rule.rule.name), printable(name));
+                let message = format!("rules `{name}` and `{other_name}` replace each other");
+                let diagnostic = Diagnostic::warning("replace-each-other", *at, message)
                     .label("where both match, neither applies")
                     .related(other.spans.name, "the other");
-                report.push(found.hint("leave one of the two names out"));
+                report.push(diagnostic.hint("leave one of the two names out"));
                 break;
             }
         }
     }
 }
 
-/// Plans that the rule's own conditions rule out.
+/// Plans that the rule's own conditions exclude.
 pub(super) fn lint_unused_plans(report: &mut Report, rule: &FileRule) {
     let RuleLimits::Tiers(tiers) = &rule.rule.limits else { return };
     for (condition, at) in rule.rule.conditions.iter().zip(&rule.spans.conditions) {
@@ -117,11 +121,11 @@ pub(super) fn lint_unused_plans(report: &mut Report, rule: &FileRule) {
         let is_default = |limits: &[RuleLimit]| *limits == *tiers.default;
         for (plan, _) in tiers.plans.iter().filter(|(plan, limits)| !possible(plan) && !is_default(limits)) {
             let message = format!("plan `{}` is never chosen", printable(plan));
-            let found = Diagnostic::warning("plan-never-chosen", *at, message);
+            let diagnostic = Diagnostic::warning("plan-never-chosen", *at, message);
             report.push(
-                found
+                diagnostic
                     .label(format!("the rule matches no other `{}`", tiers.attribute))
-                    .hint("leave this condition out, or the plan"),
+                    .hint("remove this condition or the plan"),
             );
         }
     }

@@ -1,33 +1,32 @@
-//! What is legal and most likely not what was meant.
+//! Warnings: rules that are legal, but most likely not what was intended.
 //!
-//! Each of these is right about the rules or says nothing: a warning that is wrong teaches people to ignore them. What
-//! a file says can only be judged when all of it was understood, so nobody looks here before the errors are gone.
-//! What shows in the writing alone is warned of where it is read (`native/odd.rs`).
+//! Each warning is right about the rules, or is not given: wrong warnings teach people to ignore them. The
+//! rules can only be judged when the whole file was understood, so this runs only without errors. Warnings
+//! about spelling are given where it is read (`native/style_warnings.rs`).
 
 mod domain;
-mod dominated;
 mod limits;
-mod locks;
 mod unreachable_rules;
+mod useless_limits;
 
-use tidegate_core::rules::{RuleLimits, Lookup, RuleLimit};
+use tidegate_core::rules::{Lookup, RuleLimit, RuleLimits};
 
 use super::diagnostic::Report;
 use super::file::{FileRule, LimitSpans, RulesFile};
 
-/// Notes what is odd about a domain.
+/// Adds the warnings about a domain.
 pub(super) fn lint(report: &mut Report, file: &RulesFile) {
     domain::lint_without_rules(report, file);
     if file.lookup == Lookup::DescriptorTree {
-        // Rules of levels say what they are by their place; what follows is about conditions.
+        // Rules of levels have no conditions, and the rest is about conditions.
         return;
     }
     for rule in &file.rules {
         domain::lint_without_effect(report, file, rule);
         domain::lint_unused_plans(report, rule);
         limits::lint(report, rule);
-        locks::lint_store_failure(report, rule);
-        dominated::lint(report, rule);
+        limits::lint_store_failure(report, rule);
+        useless_limits::lint(report, rule);
     }
     domain::lint_mutual_replacement(report, file);
     domain::lint_too_many_limits(report, file);
@@ -43,7 +42,7 @@ fn limit_lists(rule: &FileRule) -> Vec<Vec<(&RuleLimit, &LimitSpans)>> {
             plans.chain(std::iter::once(&*tiers.default)).collect()
         }
     };
-    // The default's limits have no places if they are those of a plan, and are not looked at twice.
-    let mut places = rule.spans.limits.iter();
-    lists.into_iter().map(|list| list.iter().zip(places.by_ref().take(list.len())).collect()).collect()
+    // If the default is the name of a plan, its limits have no positions and are not checked twice.
+    let mut spans = rule.spans.limits.iter();
+    lists.into_iter().map(|list| list.iter().zip(spans.by_ref().take(list.len())).collect()).collect()
 }

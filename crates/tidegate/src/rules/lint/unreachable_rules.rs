@@ -1,29 +1,28 @@
-//! Where the first rule that matches applies, rules that never do.
+//! Rules that never apply in a domain where the first rule that matches applies.
 //!
-//! A rule is out of reach if an earlier one has no conditions but some of its own, or asks that an attribute be there
-//! where it asks for a value. Earlier rules are found by their conditions, so that a hundred thousand rules take no
-//! longer than a hundred thousand look-ups of a few sets each.
+//! A rule is unreachable if all conditions of an earlier rule are among its own, or if the earlier rule only
+//! needs an attribute to exist where this one needs a value. Earlier rules are found by their conditions, so
+//! a hundred thousand rules take a hundred thousand lookups of a few sets each.
 
 use std::collections::HashMap;
 use std::hash::Hasher as _;
 
 use siphasher::sip128::{Hasher128 as _, SipHasher13};
-
 use tidegate_core::rules::{Apply, Condition, Pattern};
 
-use super::super::Span;
-use super::super::diagnostic::{Diagnostic, Report};
-use super::super::file::{FileRule, RulesFile};
-use super::super::yaml::printable;
+use crate::rules::Span;
+use crate::rules::diagnostic::{Diagnostic, Report};
+use crate::rules::file::{FileRule, RulesFile};
+use crate::rules::yaml::printable;
 
-/// Of a rule with more conditions than this, not every subset is looked up.
+/// For a rule with more conditions, not every subset is looked up.
 const CONDITIONS_ALL_SUBSETS_MAX: usize = 5;
 
 pub(super) fn lint(report: &mut Report, file: &RulesFile) {
     if file.apply.map(|apply| apply.value).unwrap_or_default() != Apply::First {
         return;
     }
-    // What a rule asks for, and who asked for it first.
+    // The conditions of each rule, and the first rule that has them.
     let mut first: HashMap<Vec<ConditionDigest>, (&str, Span)> = HashMap::new();
     for rule in &file.rules {
         let sets = covering_sets(rule);
@@ -42,12 +41,13 @@ fn warn_unreachable(report: &mut Report, rule: &FileRule, cover: (&str, Span), m
     } else {
         format!("`{}` matches all that this rule matches and comes first", printable(cover.0))
     };
-    let found = Diagnostic::warning("never-applies", rule.spans.name, message).related(cover.1, label);
-    report
-        .push(found.hint("only the first rule that matches applies: move this one before it, or remove it"));
+    let diagnostic = Diagnostic::warning("never-applies", rule.spans.name, message).related(cover.1, label);
+    report.push(
+        diagnostic.hint("only the first rule that matches applies: move this one before it, or remove it"),
+    );
 }
 
-/// What the rule itself asks for.
+/// The conditions of the rule itself.
 fn condition_set(rule: &FileRule) -> Vec<ConditionDigest> {
     match &rule.rule.entries {
         Some(entries) => vec![digest(&format!("entries {entries:?}"))],
@@ -55,7 +55,7 @@ fn condition_set(rule: &FileRule) -> Vec<ConditionDigest> {
     }
 }
 
-/// What an earlier rule may ask for such that it matches whenever this one does.
+/// The sets of conditions with which an earlier rule matches whenever this one does.
 fn covering_sets(rule: &FileRule) -> Vec<Vec<ConditionDigest>> {
     let conditions = &rule.rule.conditions;
     if rule.rule.entries.is_some() {
@@ -67,9 +67,11 @@ fn covering_sets(rule: &FileRule) -> Vec<Vec<ConditionDigest>> {
     }
     let mut sets = vec![Vec::new()];
     for condition in conditions {
-        let with =
-            |added: ConditionDigest| move |set: &Vec<ConditionDigest>| sorted(set.iter().copied().chain([added]).collect());
-        let mut longer: Vec<Vec<ConditionDigest>> = sets.iter().map(with(condition_digest(condition))).collect();
+        let with = |added: ConditionDigest| {
+            move |set: &Vec<ConditionDigest>| sorted(set.iter().copied().chain([added]).collect())
+        };
+        let mut longer: Vec<Vec<ConditionDigest>> =
+            sets.iter().map(with(condition_digest(condition))).collect();
         if needs_value(&condition.pattern) {
             let any = Condition { attribute: condition.attribute.clone(), pattern: Pattern::Any };
             longer.extend(sets.iter().map(with(condition_digest(&any))));
@@ -79,12 +81,12 @@ fn covering_sets(rule: &FileRule) -> Vec<Vec<ConditionDigest>> {
     sets
 }
 
-/// Whether it matches only where the attribute is, and is not just that.
+/// Whether it matches only if the attribute exists, and needs more than that.
 fn needs_value(pattern: &Pattern) -> bool {
     !matches!(pattern, Pattern::Any | Pattern::Not(_) | Pattern::Absent)
 }
 
-/// Stands for a condition: a set of a hundred thousand values is in a few hundred of these lists.
+/// A digest of a condition: a set of a hundred thousand values is in a few hundred of these lists.
 type ConditionDigest = u128;
 
 fn condition_digest(condition: &Condition) -> ConditionDigest {

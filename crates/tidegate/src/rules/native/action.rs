@@ -1,20 +1,19 @@
-//! What happens over a limit.
+//! Reads what happens over a limit.
 
 use tidegate_core::rules::{Action, Elastic, ElasticSource, Margin};
 use tidegate_core::text::write_duration;
 use tidegate_core::{AlgorithmName, Limit, Nanos, UNITS_MAX};
 
-use super::super::diagnostic::Diagnostic;
-use super::super::file::{LimitSpans, Spanned};
-use super::super::reader::{Field, Fields, Reader};
-use super::super::yaml::{NodeKind, Node, printable};
+use crate::rules::diagnostic::Diagnostic;
+use crate::rules::file::{LimitSpans, Spanned};
+use crate::rules::yaml::{Field, Fields, Node, NodeKind, Reader, printable};
 
-/// The shortest and the longest `max_wait`, in nanoseconds.
+/// The range of `max_wait`, in nanoseconds.
 const MAX_WAIT_NS: std::ops::RangeInclusive<u64> = 1_000_000..=3_600_000_000_000;
-/// The smallest and the largest margin, in percent.
+/// The range of a margin, in percent.
 const MARGIN_PERCENT: std::ops::RangeInclusive<u64> = 1..=1_000;
 
-/// An action as it is written, before it is known which limit it is for.
+/// An action as written, before its limit is known.
 #[derive(Clone)]
 pub(super) enum ActionSpec {
     Ready(Action),
@@ -23,7 +22,7 @@ pub(super) enum ActionSpec {
 
 #[derive(Clone)]
 pub(super) struct ElasticSpec {
-    /// L, if it is not given.
+    /// None means L.
     min: Option<Spanned<u64>>,
     max: Spanned<u64>,
     by: ElasticSource,
@@ -45,8 +44,8 @@ pub(super) fn read(reader: &mut Reader<'_>, node: &Node) -> Option<ActionSpec> {
             [(key, value)] => read_with_fields(reader, key, value),
             _ => {
                 let message = format!("expected one action, found {}", actions.len());
-                let found = Diagnostic::error("wrong-type", node.span, message);
-                reader.push(found.hint("write for example `{ delay: { max_wait: 5s } }`"));
+                let diagnostic = Diagnostic::error("wrong-type", node.span, message);
+                reader.push(diagnostic.hint("write for example `{ delay: { max_wait: 5s } }`"));
                 None
             }
         };
@@ -79,28 +78,29 @@ fn report_unknown(reader: &mut Reader<'_>, node: &Node, text: &str) {
         "elastic" => "{ elastic: { max: 200, pool: spare } }",
         _ => return reader.unknown_keyword("action", node, text, &[&WORDS[..], &WITH_FIELDS[..]].concat()),
     };
-    let found = Diagnostic::error("missing-field", node.span, format!("action `{text}` has fields"));
-    reader.push(found.hint(format!("write for example `action: {example}`")));
+    let diagnostic = Diagnostic::error("missing-field", node.span, format!("action `{text}` has fields"));
+    reader.push(diagnostic.hint(format!("write for example `action: {example}`")));
 }
 
 fn read_with_fields(reader: &mut Reader<'_>, key: &Node, value: &Node) -> Option<ActionSpec> {
     match reader.text(key)? {
         "delay" => {
             let mut fields = Fields::of(reader, value, "delay")?;
-            let max_wait = fields.required(reader, "max_wait", "say how long at most: `max_wait: 5s`");
+            let max_wait = fields.required(reader, "max_wait", "set the longest wait: `max_wait: 5s`");
             fields.finish(reader, "delay");
             Some(ActionSpec::Ready(Action::Delay { max_wait: read_max_wait(reader, max_wait?)? }))
         }
         "soft" => {
             let mut fields = Fields::of(reader, value, "soft")?;
-            let margin = fields.required(reader, "margin", "say how far over the limit: `margin: 10%`");
+            let margin = fields.required(reader, "margin", "set how far over the limit: `margin: 10%`");
             fields.finish(reader, "soft");
             Some(ActionSpec::Ready(Action::Soft(read_margin(reader, margin?)?)))
         }
         "elastic" => read_elastic(reader, value).map(ActionSpec::Elastic),
-        word if WORDS.contains(&word) => {
-            let found = Diagnostic::error("wrong-type", value.span, format!("action `{word}` has no fields"));
-            reader.push(found.hint(format!("write `action: {word}`")));
+        name if WORDS.contains(&name) => {
+            let diagnostic =
+                Diagnostic::error("wrong-type", value.span, format!("action `{name}` has no fields"));
+            reader.push(diagnostic.hint(format!("write `action: {name}`")));
             None
         }
         text => {
@@ -114,7 +114,7 @@ fn read_max_wait(reader: &mut Reader<'_>, node: &Node) -> Option<Nanos> {
     let nanos = reader.duration_ns(node)?;
     if !MAX_WAIT_NS.contains(&nanos) {
         let message = format!("a max_wait of {} is out of range", write_duration(nanos));
-        reader.push(Diagnostic::error("out-of-range", node.span, message).hint("it goes from 1ms to 1h"));
+        reader.push(Diagnostic::error("out-of-range", node.span, message).hint("use 1ms to 1h"));
         return None;
     }
     Some(Nanos::new(nanos.into()))
@@ -136,7 +136,7 @@ fn read_margin(reader: &mut Reader<'_>, node: &Node) -> Option<Margin> {
         let message = format!("a margin of `{}` is out of range", printable(text));
         reader.push(
             Diagnostic::error("out-of-range", node.span, message)
-                .hint("it goes from 1% to 1000% of the limit, in whole percent, or is `unlimited`"),
+                .hint("use 1% to 1000% of the limit, in whole percent, or `unlimited`"),
         );
     }
     percent.map(Margin::Percent)
@@ -145,21 +145,21 @@ fn read_margin(reader: &mut Reader<'_>, node: &Node) -> Option<Margin> {
 fn read_elastic(reader: &mut Reader<'_>, node: &Node) -> Option<ElasticSpec> {
     let mut fields = Fields::of(reader, node, "elastic")?;
     let min = fields.value("min").map(|node| read_units(reader, "min", node));
-    let max = fields.required(reader, "max", "say how far it may go: `max: 200`");
+    let max = fields.required(reader, "max", "set the upper bound: `max: 200`");
     let max = max.and_then(|node| read_units(reader, "max", node));
     let (pool, signal) = (fields.take("pool"), fields.take("signal"));
     let by = match (pool, signal) {
         (Some(pool), None) => reader.name(pool.value).map(|name| ElasticSource::Pool(name.into())),
         (None, Some(signal)) => reader.name(signal.value).map(|name| ElasticSource::Signal(name.into())),
         (Some(pool), Some(Field { key, .. })) => {
-            let found =
-                Diagnostic::error("contradiction", key.span, "`pool` and `signal` do not go together");
-            reader.push(found.related(pool.key.span, "the pool").hint("leave one of them out"));
+            let diagnostic =
+                Diagnostic::error("contradiction", key.span, "`pool` and `signal` exclude each other");
+            reader.push(diagnostic.related(pool.key.span, "the pool").hint("leave one of them out"));
             None
         }
         (None, None) => {
-            let found = Diagnostic::error("missing-field", node.span, "nothing says when the limit may move");
-            reader.push(found.hint("add `pool: NAME`, a pool of this domain, or `signal: NAME`"));
+            let diagnostic = Diagnostic::error("missing-field", node.span, "`pool` or `signal` is missing");
+            reader.push(diagnostic.hint("add `pool: NAME`, a pool of this domain, or `signal: NAME`"));
             None
         }
     };
@@ -174,14 +174,15 @@ fn read_elastic(reader: &mut Reader<'_>, node: &Node) -> Option<ElasticSpec> {
 fn read_units(reader: &mut Reader<'_>, field: &str, node: &Node) -> Option<Spanned<u64>> {
     let value = reader.number(field, node)?;
     if value > UNITS_MAX {
-        let found = Diagnostic::error("out-of-range", node.span, format!("{field} {value} is too large"));
-        reader.push(found.hint(format!("the largest is {UNITS_MAX}")));
+        let diagnostic =
+            Diagnostic::error("out-of-range", node.span, format!("{field} {value} is too large"));
+        reader.push(diagnostic.hint(format!("the maximum is {UNITS_MAX}")));
         return None;
     }
     Some(Spanned { value, span: node.span })
 }
 
-/// The action for this limit, if the two go together.
+/// The action for this limit, if they can be combined.
 pub(super) fn resolve(
     reader: &mut Reader<'_>,
     spec: &ActionSpec,
@@ -192,55 +193,64 @@ pub(super) fn resolve(
         ActionSpec::Ready(action) => action.clone(),
         ActionSpec::Elastic(spec) => Action::Elastic(check_bounds(reader, spec, limit, at)?),
     };
-    let found = find_contradiction(&action, limit, at);
-    if let Some(found) = found {
+    let diagnostic = find_contradiction(&action, limit, at);
+    if let Some(diagnostic) = diagnostic {
         let shared = at.action != at.limit && !at.limit.contains(&at.action);
-        reader.push(if shared { found.related(at.limit, "for this limit") } else { found });
+        reader.push(if shared { diagnostic.related(at.limit, "for this limit") } else { diagnostic });
         return None;
     }
     Some(action)
 }
 
 fn find_contradiction(action: &Action, limit: &Limit, at: &LimitSpans) -> Option<Diagnostic> {
-    let (word, leased) = match action {
+    let (name, is_for_windows) = match action {
         Action::Delay { .. } => ("delay", false),
         Action::Soft(_) => ("soft", true),
         Action::Elastic(_) => ("elastic", true),
         Action::Reject | Action::Shadow | Action::ShadowBan | Action::Quota => return None,
     };
     if limit.algorithm().counts_denied() {
-        let message = format!("action `{word}` does not go with `count_denied`");
-        let hint = "what is counted when it is denied cannot be let through later; leave one of them out";
+        let message = format!("action `{name}` cannot be combined with `count_denied`");
+        let hint = "a denied request is counted, so it cannot be admitted later; leave one of them out";
         return Some(Diagnostic::error("contradiction", at.action, message).hint(hint));
     }
-    if leased && limit.algorithm_name() == AlgorithmName::Concurrency {
-        let message = format!("action `{word}` does not go with algorithm concurrency");
-        let hint = "what is held is given back and needs no room above the limit; raise the limit instead";
+    if is_for_windows && limit.algorithm_name() == AlgorithmName::Concurrency {
+        let message = format!("action `{name}` cannot be combined with algorithm concurrency");
+        let hint = "held units are released and need no room above the limit; raise the limit instead";
         return Some(Diagnostic::error("contradiction", at.action, message).hint(hint));
     }
     None
 }
 
 /// `min` to `max`, with L between them.
-fn check_bounds(reader: &mut Reader<'_>, spec: &ElasticSpec, limit: &Limit, at: &LimitSpans) -> Option<Elastic> {
+fn check_bounds(
+    reader: &mut Reader<'_>,
+    spec: &ElasticSpec,
+    limit: &Limit,
+    at: &LimitSpans,
+) -> Option<Elastic> {
     let units = limit.rate().limit();
     let min = spec.min.unwrap_or(Spanned { value: units, span: at.limit });
-    let mut sound = true;
+    let mut is_valid = true;
     if min.value > units {
-        let message = format!("`min` is {} and the limit is {units}", min.value);
-        let found = Diagnostic::error("out-of-range", min.span, message);
+        let message = format!("`min` is {} but the limit is {units}", min.value);
+        let diagnostic = Diagnostic::error("out-of-range", min.span, message);
         reader.push(
-            found.related(at.limit, "the limit").hint(format!("write {units} or less, or raise the limit")),
+            diagnostic
+                .related(at.limit, "the limit")
+                .hint(format!("write {units} or less, or raise the limit")),
         );
-        sound = false;
+        is_valid = false;
     }
     if spec.max.value < units {
-        let message = format!("`max` is {} and the limit is {units}", spec.max.value);
-        let found = Diagnostic::error("out-of-range", spec.max.span, message);
+        let message = format!("`max` is {} but the limit is {units}", spec.max.value);
+        let diagnostic = Diagnostic::error("out-of-range", spec.max.span, message);
         reader.push(
-            found.related(at.limit, "the limit").hint(format!("write {units} or more, or lower the limit")),
+            diagnostic
+                .related(at.limit, "the limit")
+                .hint(format!("write {units} or more, or lower the limit")),
         );
-        sound = false;
+        is_valid = false;
     }
-    sound.then(|| Elastic { min: min.value, max: spec.max.value, source: spec.by.clone() })
+    is_valid.then(|| Elastic { min: min.value, max: spec.max.value, source: spec.by.clone() })
 }

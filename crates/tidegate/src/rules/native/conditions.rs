@@ -1,27 +1,26 @@
-//! What a rule matches: attributes and what they have to be.
+//! Reads the conditions of a rule: attributes and their patterns.
 
 use std::collections::HashMap;
 
 use tidegate_core::rules::{Attribute, Condition, PathPattern, Pattern};
 
-use super::super::Span;
-use super::super::diagnostic::Diagnostic;
-use super::super::file::Spanned;
-use super::super::reader::Reader;
-use super::super::yaml::{Node, printable};
 use super::key::parse_attribute;
-use super::{style_warnings, pattern};
+use super::{pattern, style_warnings};
+use crate::rules::Span;
+use crate::rules::diagnostic::Diagnostic;
+use crate::rules::file::Spanned;
+use crate::rules::yaml::{Node, Reader, printable};
 
-/// The conditions of `match`, each with where it stands.
+/// The conditions of `match`, each with its position.
 pub(super) fn read(reader: &mut Reader<'_>, node: &Node) -> Vec<Spanned<Condition>> {
-    let mut seen: HashMap<Attribute, Span> = HashMap::new();
+    let mut first_spans: HashMap<Attribute, Span> = HashMap::new();
     let mut conditions = Vec::new();
     for (key, value) in reader.mapping(node).unwrap_or_default() {
         let Some(attribute) = attribute(reader, key) else { continue };
-        if let Some(first) = seen.insert(attribute.clone(), key.span) {
-            let message = format!("attribute `{attribute}` stands twice");
-            let found = Diagnostic::error("duplicate-field", key.span, message).label("again here");
-            reader.push(found.related(first, "first here").hint("leave one of them out"));
+        if let Some(first) = first_spans.insert(attribute.clone(), key.span) {
+            let message = format!("duplicate attribute `{attribute}`");
+            let diagnostic = Diagnostic::error("duplicate-field", key.span, message).label("again here");
+            reader.push(diagnostic.related(first, "first here").hint("leave one of them out"));
             continue;
         }
         if let Some(pattern) = pattern::read(reader, value, &attribute) {
@@ -47,7 +46,7 @@ pub(super) fn attribute(reader: &mut Reader<'_>, node: &Node) -> Option<Attribut
     }
 }
 
-/// The patterns of the path, of which it has any; none if it has to be something else.
+/// The patterns of the path; empty if another kind of pattern matches it.
 pub(super) fn path_patterns(conditions: &[Spanned<Condition>]) -> &[PathPattern] {
     let path = conditions.iter().find(|condition| condition.value.attribute == Attribute::Path);
     match path.map(|path| &path.value.pattern) {

@@ -1,12 +1,11 @@
-//! What a request costs.
+//! Reads the cost of a request.
 
 use tidegate_core::UNITS_MAX;
 use tidegate_core::rules::{Attribute, CostSource};
 
-use super::super::diagnostic::Diagnostic;
-use super::super::reader::{Fields, Reader};
-use super::super::yaml::{NodeKind, Node};
 use super::conditions;
+use crate::rules::diagnostic::Diagnostic;
+use crate::rules::yaml::{Fields, Node, NodeKind, Reader};
 
 /// A number, `request`, or `{ attribute: tokens, default: 1 }`.
 pub(super) fn read(reader: &mut Reader<'_>, node: &Node) -> Option<CostSource> {
@@ -24,9 +23,12 @@ pub(super) fn read(reader: &mut Reader<'_>, node: &Node) -> Option<CostSource> {
     match node.text() {
         Some("request") => Some(CostSource::Request),
         Some(text) if node.kind_name() != "a number" => {
-            let found =
-                Diagnostic::error("bad-cost", node.span, format!("`{}` is not a cost", super::printable(text)));
-            reader.push(found.hint("write a number, `request`, or `{ attribute: NAME, default: 1 }`"));
+            let diagnostic = Diagnostic::error(
+                "bad-cost",
+                node.span,
+                format!("`{}` is not a cost", super::printable(text)),
+            );
+            reader.push(diagnostic.hint("write a number, `request`, or `{ attribute: NAME, default: 1 }`"));
             None
         }
         _ => units(reader, "cost", node).map(CostSource::Fixed),
@@ -36,8 +38,9 @@ pub(super) fn read(reader: &mut Reader<'_>, node: &Node) -> Option<CostSource> {
 fn units(reader: &mut Reader<'_>, field: &str, node: &Node) -> Option<u64> {
     let units = reader.number(field, node)?;
     if units > UNITS_MAX {
-        let found = Diagnostic::error("out-of-range", node.span, format!("{field} {units} is too large"));
-        reader.push(found.hint(format!("the largest is {UNITS_MAX}")));
+        let diagnostic =
+            Diagnostic::error("out-of-range", node.span, format!("{field} {units} is too large"));
+        reader.push(diagnostic.hint(format!("the maximum is {UNITS_MAX}")));
         return None;
     }
     Some(units)

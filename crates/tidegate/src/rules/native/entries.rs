@@ -1,48 +1,48 @@
-//! Entries of a descriptor, one by one and in their order.
+//! Reads the entries of a descriptor, in order.
 
 use tidegate_core::rules::{Attribute, EntryPatterns, Pattern};
 
-use super::super::diagnostic::Diagnostic;
-use super::super::reader::Reader;
-use super::super::yaml::{NodeKind, Node};
 use super::key::EntryCount;
 use super::pattern;
+use crate::rules::diagnostic::Diagnostic;
+use crate::rules::yaml::{Node, NodeKind, Reader};
 
-/// What stands for anything that follows.
+/// Matches all further entries.
 const REST: &str = "...";
-/// The most entries of a rule.
+/// Entries of a rule at most.
 const ENTRIES_MAX: usize = 64;
 
 /// `[ { database: users }, { user: }, "..." ]`
 pub(super) fn read(reader: &mut Reader<'_>, node: &Node) -> Option<EntryPatterns> {
     let items = reader.list(node)?;
     if items.is_empty() || items.len() > ENTRIES_MAX {
-        let found = Diagnostic::error("bad-entries", node.span, format!("there are {} entries", items.len()));
+        let diagnostic =
+            Diagnostic::error("bad-entries", node.span, format!("there are {} entries", items.len()));
         reader.push(
-            found.hint(format!("name 1 to {ENTRIES_MAX} of them, for example `[ {{ database: users }} ]`")),
+            diagnostic
+                .hint(format!("write 1 to {ENTRIES_MAX} entries, for example `[ {{ database: users }} ]`")),
         );
         return None;
     }
-    let (last, before) = (items.len() - 1, items);
+    let last = items.len() - 1;
     let mut entries = EntryPatterns { patterns: Vec::new(), allows_more: false };
-    let mut sound = true;
-    for (at, item) in before.iter().enumerate() {
+    let mut is_valid = true;
+    for (index, item) in items.iter().enumerate() {
         if item.text() == Some(REST) {
             entries.allows_more = true;
-            if at < last {
-                let found =
-                    Diagnostic::error("bad-entries", item.span, "`...` is not the last of the entries");
-                reader.push(found.hint("it stands for all that follows; move it to the end"));
-                sound = false;
+            if index < last {
+                let diagnostic = Diagnostic::error("bad-entries", item.span, "`...` is not the last entry");
+                reader.push(diagnostic.hint("it matches all further entries; move it to the end"));
+                is_valid = false;
             }
             continue;
         }
         match entry(reader, item) {
             Some(entry) => entries.patterns.push(entry),
-            None => sound = false,
+            None => is_valid = false,
         }
     }
-    sound.then_some(entries)
+    is_valid.then_some(entries)
 }
 
 /// How many entries a key can refer to.
@@ -61,15 +61,15 @@ fn entry(reader: &mut Reader<'_>, item: &Node) -> Option<(Box<str>, Pattern)> {
         return None;
     };
     let [(key, value)] = &**fields else {
-        let found =
-            Diagnostic::error("bad-entries", item.span, format!("an entry of {} names", fields.len()));
-        reader.push(found.hint("an entry has one name; write `[ { database: users }, { user: } ]`"));
+        let diagnostic =
+            Diagnostic::error("bad-entries", item.span, format!("an entry has {} names", fields.len()));
+        reader.push(diagnostic.hint("an entry has one name; write `[ { database: users }, { user: } ]`"));
         return None;
     };
     let name = reader.name(key)?;
     let pattern = match &value.kind {
         NodeKind::Null => Pattern::Any,
-        // As in the descriptor, where `ip` or `path` is text like any other.
+        // As in a descriptor, `ip` and `path` have no special meaning here.
         _ => pattern::read(reader, value, &Attribute::Plain(name.into()))?,
     };
     Some((name.into(), pattern))

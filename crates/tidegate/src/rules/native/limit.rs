@@ -1,53 +1,56 @@
-//! One limit, in its text form or its long form.
+//! Reads one limit, in its text form or its long form.
 
 use tidegate_core::algorithm::{Align, CalendarSpec, Weekday};
-use tidegate_core::rules::{LimitId, RuleLimit};
-use tidegate_core::{AlgorithmName, Limit, LimitError, LimitSpec};
+use tidegate_core::rules::RuleLimit;
+use tidegate_core::{AlgorithmName, Limit, LimitError, LimitId, LimitSpec};
 
-use super::super::Span;
-use super::super::diagnostic::Diagnostic;
-use super::super::file::LimitSpans;
-use super::super::reader::{Fields, Reader};
-use super::super::yaml::{NodeKind, Node};
 use super::key::KeyScope;
 use super::limit_settings::LimitSettings;
 use super::{action, store_settings};
+use crate::rules::Span;
+use crate::rules::diagnostic::Diagnostic;
+use crate::rules::file::LimitSpans;
+use crate::rules::yaml::{Fields, Node, NodeKind, Reader};
 
-/// A limit of a rule, and where its parts stand.
+/// A limit of a rule, and the positions of its parts.
 pub(super) struct ParsedLimit {
     pub limit: RuleLimit,
     pub spans: LimitSpans,
-    /// Where its name stands, if it has one.
+    /// The position of its name, if it has one.
     pub name_span: Option<Span>,
 }
 
 const EXAMPLE: &str =
     "write for example `100 per minute`, or `{ limit: 100, per: 1m, algorithm: sliding_window }`";
 
-/// A limit on the rule's terms, or on its own where it says so.
+/// Reads a limit with the rule's settings, or its own where it has them.
 pub(super) fn read(
     reader: &mut Reader<'_>,
     node: &Node,
-    rule_terms: &LimitSettings,
+    rule_settings: &LimitSettings,
     scope: &KeyScope,
 ) -> Option<ParsedLimit> {
-    let (limit, was, name, terms) = match &node.kind {
+    let (limit, was, name, settings) = match &node.kind {
         NodeKind::Map(_) => {
             let mut fields = Fields::of(reader, node, "a limit")?;
             let limit = read_long_form(reader, &mut fields);
             let was = fields.value("was").and_then(|node| was(reader, node));
-            let terms = rule_terms.clone().override_with(reader, &mut fields, scope);
+            let settings = rule_settings.clone().override_with(reader, &mut fields, scope);
             store_settings::report_misplaced_store_settings(reader, &mut fields);
             fields.finish(reader, "a limit");
-            (limit, was, node.get("name").map(|name| name.span), terms)
+            (limit, was, node.get("name").map(|name| name.span), settings)
         }
-        _ => (read_text_form(reader, node), None, None, rule_terms.clone()),
+        _ => (read_text_form(reader, node), None, None, rule_settings.clone()),
     };
-    let (limit, terms) = (limit?, terms);
-    let at = terms.spans(node.span);
-    let action = action::resolve(reader, &terms.action, &limit, &at)?;
-    let (key, missing, cost) = (terms.key, terms.missing, terms.cost);
-    Some(ParsedLimit { limit: RuleLimit { limit, was, key, missing, cost, action }, spans: at, name_span: name })
+    let (limit, settings) = (limit?, settings);
+    let at = settings.spans(node.span);
+    let action = action::resolve(reader, &settings.action, &limit, &at)?;
+    let (key, missing, cost) = (settings.key, settings.missing, settings.cost);
+    Some(ParsedLimit {
+        limit: RuleLimit { limit, was, key, missing, cost, action },
+        spans: at,
+        name_span: name,
+    })
 }
 
 /// `100 per minute`.
@@ -65,12 +68,12 @@ pub(super) fn read_text_form(reader: &mut Reader<'_>, node: &Node) -> Option<Lim
     }
 }
 
-/// What the long form says of the limit itself.
+/// Reads the fields of the long form that describe the limit itself.
 pub(super) fn read_long_form(reader: &mut Reader<'_>, fields: &mut Fields<'_>) -> Option<Limit> {
-    let mut places = FieldSpans { whole: fields.span(), given: Vec::new() };
+    let mut field_spans = FieldSpans { whole: fields.span(), given: Vec::new() };
     let mut take = |name| {
         let value = fields.value(name)?;
-        places.given.push((name, value.span));
+        field_spans.given.push((name, value.span));
         Some(value)
     };
     let (limit, per, algorithm) = (take("limit"), take("per"), take("algorithm"));
@@ -86,42 +89,48 @@ pub(super) fn read_long_form(reader: &mut Reader<'_>, fields: &mut Fields<'_>) -
         name: take("name").and_then(|node| reader.text(node)).map(str::to_owned),
         ..LimitSpec::default()
     };
-    let known = algorithm.map(|node| algorithm_name(reader, node));
-    // One that nobody knows may be one without a window; which options go with it cannot be said.
-    let algorithm = known.map(|known| known.unwrap_or(AlgorithmName::Concurrency));
-    let spec = read_rate(reader, RateFields { limit, per }, LimitSpec { algorithm, ..spec }, &places)?;
-    if known == Some(None) {
+    let name = algorithm.map(|node| algorithm_name(reader, node));
+    // An unknown algorithm may be one without a window, and its valid options are unknown.
+    let algorithm = name.map(|name| name.unwrap_or(AlgorithmName::Concurrency));
+    let spec = read_rate(reader, RateFields { limit, per }, LimitSpec { algorithm, ..spec }, &field_spans)?;
+    if name == Some(None) {
         return None;
     }
-    build(reader, spec, &places)
+    build(reader, spec, &field_spans)
 }
 
-/// Where the fields stand that were given.
+/// The positions of the fields that were given.
 struct FieldSpans {
     whole: Span,
     given: Vec<(&'static str, Span)>,
 }
 
 impl FieldSpans {
-    /// Where a field stands; the rate, if that is where its value must be from.
+    /// The position of a field, or that of the rate if the value must come from there.
     fn span_of(&self, field: Option<&str>) -> Span {
         let find = |name| self.given.iter().find(|(given, _)| *given == name).map(|(_, span)| *span);
         field.and_then(find).or_else(|| find("limit")).unwrap_or(self.whole)
     }
 }
 
-/// The fields that say how much.
+/// The fields of the rate.
 #[derive(Clone, Copy)]
 struct RateFields<'n> {
     limit: Option<&'n Node>,
     per: Option<&'n Node>,
 }
 
-/// `limit: 100` and `per: 1m`, or `limit: 100 per minute`, or, of what has no window, `limit: 100` alone.
-fn read_rate(reader: &mut Reader<'_>, rate: RateFields<'_>, spec: LimitSpec, places: &FieldSpans) -> Option<LimitSpec> {
+/// `limit: 100` and `per: 1m`, or `limit: 100 per minute`, or `limit: 100` alone for a limit without a
+/// window.
+fn read_rate(
+    reader: &mut Reader<'_>,
+    rate: RateFields<'_>,
+    spec: LimitSpec,
+    field_spans: &FieldSpans,
+) -> Option<LimitSpec> {
     let Some(limit) = rate.limit else {
-        let found = Diagnostic::error("missing-field", places.whole, "field `limit` is missing");
-        reader.push(found.hint("add for example `limit: 100 per minute`"));
+        let diagnostic = Diagnostic::error("missing-field", field_spans.whole, "field `limit` is missing");
+        reader.push(diagnostic.hint("add for example `limit: 100 per minute`"));
         return None;
     };
     let is_number = limit.kind_name() == "a number";
@@ -134,8 +143,8 @@ fn read_rate(reader: &mut Reader<'_>, rate: RateFields<'_>, spec: LimitSpec, pla
         }
         (None, _) if is_number && has_window => {
             reader.number("limit", limit)?;
-            let found = Diagnostic::error("missing-field", limit.span, "field `per` is missing");
-            reader.push(found.label("per how long?").hint("add for example `per: 1m`"));
+            let diagnostic = Diagnostic::error("missing-field", limit.span, "field `per` is missing");
+            reader.push(diagnostic.label("per how long?").hint("add for example `per: 1m`"));
             None
         }
         (None, _) if is_number => Some(LimitSpec { limit: reader.number("limit", limit)?, ..spec }),
@@ -149,8 +158,8 @@ fn read_rate(reader: &mut Reader<'_>, rate: RateFields<'_>, spec: LimitSpec, pla
         }
         (Some(per), Some(text)) => {
             let error = match text.parse::<LimitSpec>() {
-                Ok(_) => Diagnostic::error("contradiction", per.span, "the window stands twice")
-                    .related(limit.span, "it is in here, too")
+                Ok(_) => Diagnostic::error("contradiction", per.span, "the window is given twice")
+                    .related(limit.span, "it is also here")
                     .hint("leave `per` out"),
                 Err(error) => Diagnostic::error("bad-limit", limit.span, error.problem()).hint(error.hint()),
             };
@@ -158,21 +167,24 @@ fn read_rate(reader: &mut Reader<'_>, rate: RateFields<'_>, spec: LimitSpec, pla
             None
         }
         (None, Some("unlimited")) => {
-            let found = Diagnostic::error("bad-limit", limit.span, "what is unlimited has no options");
-            reader.push(found.hint("write `limit: unlimited` in the rule itself"));
+            let diagnostic = Diagnostic::error("bad-limit", limit.span, "`unlimited` takes no options");
+            reader.push(diagnostic.hint("write `limit: unlimited` in the rule itself"));
             None
         }
         (None, Some(text)) => match text.parse::<LimitSpec>() {
-            Ok(read) if read.burst.is_some() && spec.burst.is_some() => {
-                let found =
-                    Diagnostic::error("contradiction", places.span_of(Some("burst")), "burst stands twice");
-                reader.push(found.related(limit.span, "it is in here, too").hint("leave one of them out"));
+            Ok(parsed) if parsed.burst.is_some() && spec.burst.is_some() => {
+                let diagnostic = Diagnostic::error(
+                    "contradiction",
+                    field_spans.span_of(Some("burst")),
+                    "burst is given twice",
+                );
+                reader.push(diagnostic.related(limit.span, "it is also here").hint("leave one of them out"));
                 None
             }
-            Ok(read) => Some(LimitSpec {
-                limit: read.limit,
-                per_ns: read.per_ns,
-                burst: read.burst.or(spec.burst),
+            Ok(parsed) => Some(LimitSpec {
+                limit: parsed.limit,
+                per_ns: parsed.per_ns,
+                burst: parsed.burst.or(spec.burst),
                 ..spec
             }),
             Err(error) => {
@@ -183,28 +195,29 @@ fn read_rate(reader: &mut Reader<'_>, rate: RateFields<'_>, spec: LimitSpec, pla
     }
 }
 
-/// The limit, if all goes together. What does not is taken out one by one, so that all of it is said.
-fn build(reader: &mut Reader<'_>, mut spec: LimitSpec, places: &FieldSpans) -> Option<Limit> {
-    let mut sound = true;
+/// Builds the limit, if its options can be combined. Removes wrong options one by one, so that all are
+/// reported.
+fn build(reader: &mut Reader<'_>, mut spec: LimitSpec, field_spans: &FieldSpans) -> Option<Limit> {
+    let mut is_valid = true;
     loop {
         let error = match spec.clone().build() {
-            Ok(limit) => return sound.then_some(limit),
+            Ok(limit) => return is_valid.then_some(limit),
             Err(error) => error,
         };
-        sound = false;
-        report_limit_error(reader, places, &error);
+        is_valid = false;
+        report_limit_error(reader, field_spans, &error);
         if !remove_option(&mut spec, error.field()) {
             return None;
         }
     }
 }
 
-fn report_limit_error(reader: &mut Reader<'_>, places: &FieldSpans, error: &LimitError) {
-    let at = places.span_of(error.field());
+fn report_limit_error(reader: &mut Reader<'_>, field_spans: &FieldSpans, error: &LimitError) {
+    let at = field_spans.span_of(error.field());
     reader.push(Diagnostic::error("bad-limit", at, error.problem()).hint(error.hint()));
 }
 
-/// Takes an option out; false if there was none.
+/// Removes an option; false if there was none.
 fn remove_option(spec: &mut LimitSpec, field: Option<&str>) -> bool {
     match field {
         Some("burst") => spec.burst.take().is_some(),
@@ -215,7 +228,7 @@ fn remove_option(spec: &mut LimitSpec, field: Option<&str>) -> bool {
         Some("min_interval") => spec.min_interval_ns.take().is_some(),
         Some("align") => spec.align.take().is_some(),
         Some("name") => spec.name.take().is_some(),
-        // Without a ttl there would only be another error about the same thing.
+        // Without a ttl there would only be another error about the same problem.
         _ => false,
     }
 }
@@ -235,16 +248,16 @@ fn align(reader: &mut Reader<'_>, node: &Node) -> Option<Align> {
         let mut fields = Fields::of(reader, node, "align")?;
         let tz = fields.value("tz").and_then(|node| reader.text(node)).map(str::to_owned);
         let week_starts = fields.value("week_starts").and_then(|node| {
-            let words = Weekday::ALL.map(|day| (day.as_str(), day));
-            reader.keyword("weekday", node, &words)
+            let keywords = Weekday::ALL.map(|day| (day.as_str(), day));
+            reader.keyword("weekday", node, &keywords)
         });
         let day_of_month = fields.value("day_of_month").and_then(|node| reader.number("day_of_month", node));
         fields.finish(reader, "align");
         let spec = CalendarSpec::default();
         return Some(Align::Calendar(CalendarSpec { tz: tz.unwrap_or(spec.tz), week_starts, day_of_month }));
     }
-    let words = [("epoch", AlignWord::Epoch), ("first_hit", AlignWord::FirstHit)];
-    Some(match reader.keyword("align", node, &words)? {
+    let keywords = [("epoch", AlignWord::Epoch), ("first_hit", AlignWord::FirstHit)];
+    Some(match reader.keyword("align", node, &keywords)? {
         AlignWord::Epoch => Align::Epoch,
         AlignWord::FirstHit => Align::FirstHit,
     })
@@ -256,18 +269,18 @@ enum AlignWord {
     FirstHit,
 }
 
-/// The name a limit had before or, if it had none, its place, from 1.
+/// The former name of a limit, or its former position from 1 if it had no name.
 fn was(reader: &mut Reader<'_>, node: &Node) -> Option<LimitId> {
     if node.kind_name() != "a number" {
         return Some(LimitId::Name(reader.name(node)?.into()));
     }
     match reader.number("was", node)? {
         0 => {
-            let found = Diagnostic::error("bad-place", node.span, "the first limit has the place 1, not 0");
-            reader
-                .push(found.hint("write the place it had before, or its name; a name like `0` needs quotes"));
+            let diagnostic =
+                Diagnostic::error("bad-place", node.span, "the first limit has position 1, not 0");
+            reader.push(diagnostic.hint("write its former position or name; a name like `0` needs quotes"));
             None
         }
-        place => Some(LimitId::Position(usize::try_from(place).unwrap_or(usize::MAX) - 1)),
+        position => Some(LimitId::Position(usize::try_from(position).unwrap_or(usize::MAX) - 1)),
     }
 }

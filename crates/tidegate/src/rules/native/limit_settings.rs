@@ -1,15 +1,15 @@
-//! The terms on which a rule applies its limits, and a limit that has terms of its own.
+//! The settings with which a rule applies its limits. A limit can override them.
 
 use tidegate_core::rules::{CostSource, KeySpec, OnMissingKey};
 
-use super::super::Span;
-use super::super::file::LimitSpans;
-use super::super::reader::{Fields, Reader};
 use super::action::{self, ActionSpec};
 use super::cost;
 use super::key::{self, KeyScope};
+use crate::rules::Span;
+use crate::rules::file::LimitSpans;
+use crate::rules::yaml::{Fields, Reader};
 
-/// The fields that a rule and its limits share, and where they stand.
+/// The fields that a rule and its limits share, with their positions.
 #[derive(Clone, Default)]
 pub(super) struct LimitSettings {
     pub key: KeySpec,
@@ -22,15 +22,24 @@ pub(super) struct LimitSettings {
 }
 
 impl LimitSettings {
-    /// These terms, but for what the fields say.
-    pub fn override_with(mut self, reader: &mut Reader<'_>, fields: &mut Fields<'_>, scope: &KeyScope) -> Self {
+    /// These settings with the given fields replaced.
+    pub fn override_with(
+        mut self,
+        reader: &mut Reader<'_>,
+        fields: &mut Fields<'_>,
+        scope: &KeyScope,
+    ) -> Self {
         if let Some(node) = fields.value("key") {
             self.key_span = Some(node.span);
             self.key = key::read(reader, node, scope).unwrap_or(self.key);
         }
         if let Some(node) = fields.value("missing") {
-            let words = [("skip", OnMissingKey::Skip), ("deny", OnMissingKey::Deny), ("shared", OnMissingKey::Shared)];
-            self.missing = reader.keyword("value of `missing`", node, &words).unwrap_or(self.missing);
+            let keywords = [
+                ("skip", OnMissingKey::Skip),
+                ("deny", OnMissingKey::Deny),
+                ("shared", OnMissingKey::Shared),
+            ];
+            self.missing = reader.keyword("value of `missing`", node, &keywords).unwrap_or(self.missing);
         }
         if let Some(node) = fields.value("cost") {
             self.cost_span = Some(node.span);
@@ -38,18 +47,18 @@ impl LimitSettings {
         }
         if let Some(node) = fields.value("action") {
             self.action_span = Some(node.span);
-            // Not the rule's action instead: what is wrong with that for this limit would be said in vain.
+            // Not the rule's action: an error of that one would be misleading for this limit.
             self.action = action::read(reader, node).unwrap_or_default();
         }
         self
     }
 
-    /// These terms for a limit that does nothing.
+    /// These settings for a limit that does nothing.
     pub fn without_action(self) -> Self {
         Self { action: ActionSpec::default(), action_span: None, ..self }
     }
 
-    /// Where the terms stand of a limit that stands here.
+    /// The positions of the settings for a limit at this position.
     pub fn spans(&self, limit: Span) -> LimitSpans {
         LimitSpans {
             limit,

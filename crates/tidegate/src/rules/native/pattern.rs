@@ -1,13 +1,12 @@
-//! What the value of an attribute has to be.
+//! Reads the pattern for the value of an attribute.
 
 use tidegate_core::rules::{Attribute, Net, PathPattern, Pattern, PatternError};
 
-use super::super::diagnostic::Diagnostic;
-use super::super::reader::{Field, Fields, Reader};
-use super::super::yaml::{NodeKind, Node, printable};
 use super::style_warnings;
+use crate::rules::diagnostic::Diagnostic;
+use crate::rules::yaml::{Field, Fields, Node, NodeKind, Reader, printable};
 
-/// A value, a list of them, or a mapping of one matcher to what it takes.
+/// A value, a list of values, or a mapping of one matcher to its argument.
 pub(super) fn read(reader: &mut Reader<'_>, node: &Node, attribute: &Attribute) -> Option<Pattern> {
     match &node.kind {
         NodeKind::Null => {
@@ -24,7 +23,7 @@ pub(super) fn read(reader: &mut Reader<'_>, node: &Node, attribute: &Attribute) 
     }
 }
 
-/// What a value alone means.
+/// What a single value means.
 fn value_pattern(text: &str, attribute: &Attribute) -> Result<Pattern, PatternError> {
     match attribute {
         Attribute::Path => {
@@ -40,19 +39,19 @@ fn is_path_pattern(text: &str) -> bool {
     text.contains(['{', '}', '*'])
 }
 
-/// Whether a path, which begins with a slash and is cut before a query, can never be like this.
+/// Whether no path can match this: paths start with a slash and are cut before a query.
 fn cannot_match_path(matcher: &str, text: &str) -> bool {
-    // What `OPTIONS *` asks for.
+    // The target of `OPTIONS *`.
     if (matcher, text) == ("exact", "*") {
         return false;
     }
-    let begins = text.starts_with('/') || (matcher == "wildcard" && text.starts_with('*'));
-    !begins || text.contains(['?', '#'])
+    let starts_like_path = text.starts_with('/') || (matcher == "wildcard" && text.starts_with('*'));
+    !starts_like_path || text.contains(['?', '#'])
 }
 
-fn ok_or_report<T>(reader: &mut Reader<'_>, node: &Node, read: Result<T, PatternError>) -> Option<T> {
-    match read {
-        Ok(read) => Some(read),
+fn ok_or_report<T>(reader: &mut Reader<'_>, node: &Node, result: Result<T, PatternError>) -> Option<T> {
+    match result {
+        Ok(value) => Some(value),
         Err(error) => {
             reader.push(Diagnostic::error("bad-pattern", node.span, error.problem()).hint(error.hint()));
             None
@@ -60,10 +59,10 @@ fn ok_or_report<T>(reader: &mut Reader<'_>, node: &Node, read: Result<T, Pattern
     }
 }
 
-/// Any of the values of a list. One pattern among paths makes all of them patterns.
+/// Any of the values of a list. One path pattern makes all of them patterns.
 fn any_of(reader: &mut Reader<'_>, node: &Node, items: &[Node], attribute: &Attribute) -> Option<Pattern> {
     let (mut values, mut paths, mut nets) = (Vec::new(), Vec::new(), Vec::new());
-    let mut sound = true;
+    let mut is_valid = true;
     for item in items {
         match read_item(reader, item, attribute) {
             Some(ListItem::Value(value)) => values.push(value),
@@ -72,10 +71,10 @@ fn any_of(reader: &mut Reader<'_>, node: &Node, items: &[Node], attribute: &Attr
                 paths.push(path);
             }
             Some(ListItem::Net(net)) => nets.push(net),
-            None => sound = false,
+            None => is_valid = false,
         }
     }
-    if !sound {
+    if !is_valid {
         return None;
     }
     let pattern = match attribute {
@@ -97,51 +96,56 @@ fn read_item<'n>(reader: &mut Reader<'_>, item: &'n Node, attribute: &Attribute)
         reader.wrong_type_hint(
             item,
             "a value",
-            "a list holds values; matchers stand alone, or write a regex",
+            "a list holds plain values; write a matcher alone, or use a regex",
         );
         return None;
     };
-    // A list has no way to say that a star is meant, so only the other thing is asked about.
+    // A list cannot say that a star is intended, so only methods are checked.
     style_warnings::warn_method_case(reader, item, attribute);
-    let read = match attribute {
+    let result = match attribute {
         Attribute::Ip => Net::parse(text).map(ListItem::Net),
         Attribute::Path => PathPattern::parse(text).map(|path| ListItem::Path(text, path)),
         _ => Ok(ListItem::Value(text)),
     };
-    ok_or_report(reader, item, read)
+    ok_or_report(reader, item, result)
 }
 
 /// `{ prefix: /api/ }` and the like.
 fn read_matcher(reader: &mut Reader<'_>, node: &Node, attribute: &Attribute) -> Option<Pattern> {
     let mut fields = Fields::of(reader, node, "a matcher")?;
     let names = ["exact", "prefix", "wildcard", "regex", "not", "exists"];
-    let given: Vec<(&str, Field<'_>)> =
+    let matchers: Vec<(&str, Field<'_>)> =
         names.iter().filter_map(|name| Some((*name, fields.take(name)?))).collect();
     fields.finish(reader, "a matcher");
-    match given[..] {
+    match matchers[..] {
         [(name, field)] => read_one_matcher(reader, name, field.value, attribute),
         [] => {
-            let none = matches!(&node.kind, NodeKind::Map(fields) if fields.is_empty());
-            if none {
-                let found = Diagnostic::error("missing-field", node.span, "there is no matcher");
-                reader.push(found.hint("write for example `{ prefix: /api/ }` or `{ exists: true }`"));
+            let is_empty = matches!(&node.kind, NodeKind::Map(fields) if fields.is_empty());
+            if is_empty {
+                let diagnostic = Diagnostic::error("missing-field", node.span, "there is no matcher");
+                reader.push(diagnostic.hint("write for example `{ prefix: /api/ }` or `{ exists: true }`"));
             }
             None
         }
-        [(first, one), (second, other), ..] => {
-            let message = format!("`{first}` and `{second}` do not go together");
-            let found = Diagnostic::error("contradiction", other.key.span, message);
+        [(first, first_field), (second, second_field), ..] => {
+            let message = format!("`{first}` and `{second}` exclude each other");
+            let diagnostic = Diagnostic::error("contradiction", second_field.key.span, message);
             reader.push(
-                found
-                    .related(one.key.span, "the first")
-                    .hint("one matcher for each attribute; leave one out"),
+                diagnostic
+                    .related(first_field.key.span, "the first")
+                    .hint("use one matcher for each attribute"),
             );
             None
         }
     }
 }
 
-fn read_one_matcher(reader: &mut Reader<'_>, name: &str, node: &Node, attribute: &Attribute) -> Option<Pattern> {
+fn read_one_matcher(
+    reader: &mut Reader<'_>,
+    name: &str,
+    node: &Node,
+    attribute: &Attribute,
+) -> Option<Pattern> {
     match name {
         "not" => return read(reader, node, attribute).map(Pattern::negated),
         "exists" => {
@@ -153,15 +157,15 @@ fn read_one_matcher(reader: &mut Reader<'_>, name: &str, node: &Node, attribute:
     let pattern = match (name, attribute) {
         ("exact", Attribute::Ip) => value_pattern(text, attribute),
         (_, Attribute::Ip) => {
-            let message = format!("`{name}` does not go with `ip`, which is compared as an address");
-            let found = Diagnostic::error("bad-pattern", node.span, message);
-            reader.push(found.hint("write blocks of addresses, for example `ip: 10.0.0.0/8`"));
+            let message = format!("`{name}` does not work with `ip`, which is compared as an address");
+            let diagnostic = Diagnostic::error("bad-pattern", node.span, message);
+            reader.push(diagnostic.hint("write address blocks, for example `ip: 10.0.0.0/8`"));
             return None;
         }
         (_, Attribute::Path) if name != "regex" && cannot_match_path(name, text) => {
-            let message = format!("no path is like `{}`", printable(text));
-            let found = Diagnostic::error("bad-pattern", node.span, message);
-            reader.push(found.hint("paths begin with `/` and are compared up to `?` or `#`"));
+            let message = format!("no path can match `{}`", printable(text));
+            let diagnostic = Diagnostic::error("bad-pattern", node.span, message);
+            reader.push(diagnostic.hint("paths begin with `/` and are compared up to `?` or `#`"));
             return None;
         }
         ("exact", _) => Pattern::exact(text),

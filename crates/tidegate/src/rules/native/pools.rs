@@ -1,24 +1,23 @@
-//! Pools: limits that elastic limits share.
+//! Reads pools: limits that elastic limits share.
 
 use tidegate_core::Limit;
 use tidegate_core::rules::Pool;
 
-use super::super::diagnostic::Diagnostic;
-use super::super::file::Spanned;
-use super::super::reader::{Fields, Reader};
-use super::super::yaml::{NodeKind, Node};
 use super::limit;
+use crate::rules::diagnostic::Diagnostic;
+use crate::rules::file::Spanned;
+use crate::rules::yaml::{Fields, Node, NodeKind, Reader};
 
-/// The most pools of a file.
+/// Pools of a file at most.
 const POOLS_MAX: usize = 1_000;
 
-/// Each with where its name stands.
+/// The pools, each with the position of its name.
 pub(super) fn read(reader: &mut Reader<'_>, node: &Node) -> Vec<Spanned<Pool>> {
     let pools = reader.mapping(node).unwrap_or_default();
     if pools.len() > POOLS_MAX {
         let message = format!("{} pools are too many", pools.len());
-        let found = Diagnostic::error("too-many-pools", node.span, message);
-        reader.push(found.hint(format!("{POOLS_MAX} are the most in a file")));
+        let diagnostic = Diagnostic::error("too-many-pools", node.span, message);
+        reader.push(diagnostic.hint(format!("a file can have at most {POOLS_MAX}")));
     }
     pools.iter().take(POOLS_MAX).filter_map(|(key, value)| pool(reader, key, value)).collect()
 }
@@ -28,7 +27,7 @@ fn pool(reader: &mut Reader<'_>, key: &Node, value: &Node) -> Option<Spanned<Poo
     Some(Spanned { value: Pool { name, limit: pool_limit(reader, value)? }, span: key.span })
 }
 
-/// A pool is a limit without the terms on which a rule applies one.
+/// A pool is a limit without the settings that a rule adds.
 fn pool_limit(reader: &mut Reader<'_>, node: &Node) -> Option<Limit> {
     if let NodeKind::Map(_) = &node.kind {
         let mut fields = Fields::of(reader, node, "a pool")?;

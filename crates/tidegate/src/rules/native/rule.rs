@@ -1,71 +1,78 @@
-//! A rule.
+//! Reads a rule.
 
 use tidegate_core::LimitSpec;
-use tidegate_core::rules::{Action, ElasticSource, RuleLimits, Rule, RuleLimit};
+use tidegate_core::rules::{Action, ElasticSource, Rule, RuleLimit, RuleLimits};
 
-use super::super::diagnostic::Diagnostic;
-use super::super::file::{FileRule, LimitSpans, RuleSpans, Spanned};
-use super::super::reader::{Field, Fields, Reader};
-use super::super::yaml::{NodeKind, Node, printable};
 use super::key::KeyScope;
 use super::limit_settings::LimitSettings;
-use super::{StoreSettings, entries, limit, limits, conditions};
+use super::{StoreSettings, conditions, entries, limit, limits};
+use crate::rules::Span;
+use crate::rules::diagnostic::Diagnostic;
+use crate::rules::file::{FileRule, LimitSpans, RuleSpans, Spanned};
+use crate::rules::yaml::{Field, Fields, Node, NodeKind, Reader, printable};
 
-/// The most names and values that a rule carries along.
+/// Metadata entries of a rule at most.
 const METADATA_MAX: usize = 64;
-/// The most names that a rule had.
+/// Former names of a rule at most.
 const WAS_MAX: usize = 32;
 
-/// A rule, as far as it can be made out: what others refer to is there even if its limits are not.
+/// Reads a rule as far as possible: what other rules refer to is there even if its limits are wrong.
 pub(super) fn read(reader: &mut Reader<'_>, node: &Node) -> Option<FileRule> {
     let mut fields = Fields::of(reader, node, "a rule")?;
-    let mut read = FileRule { rule: Rule::default(), spans: RuleSpans::whole(node.span) };
-    let name = fields.required(reader, "name", "every rule has a name of its own: `name: login`");
+    let mut file_rule = FileRule { rule: Rule::default(), spans: RuleSpans::whole(node.span) };
+    let name = fields.required(reader, "name", "give every rule its own name: `name: login`");
     let name = name.and_then(|node| Some(Spanned { value: super::name(reader, node)?, span: node.span }));
-    read_names(reader, fields.value("was"), WAS_MAX, &mut read.rule.was, &mut read.spans.was);
-    let scope = read_match(reader, &mut fields, &mut read);
-    let terms = LimitSettings::default().override_with(reader, &mut fields, &scope);
-    if let Some((limits, at)) = limits::read(reader, &mut fields, &terms, &scope) {
-        read.rule.limits = limits;
-        read.spans.limits = at;
+    read_names(reader, fields.value("was"), WAS_MAX, &mut file_rule.rule.was, &mut file_rule.spans.was);
+    let scope = read_match(reader, &mut fields, &mut file_rule);
+    let settings = LimitSettings::default().override_with(reader, &mut fields, &scope);
+    if let Some((limits, spans)) = limits::read(reader, &mut fields, &settings, &scope) {
+        file_rule.rule.limits = limits;
+        file_rule.spans.limits = spans;
     }
     if let Some(node) = fields.value("candidate") {
-        read_candidate(reader, node, &terms, &scope, &mut read);
+        read_candidate(reader, node, &settings, &scope, &mut file_rule);
     }
-    read_names(reader, fields.value("replaces"), usize::MAX, &mut read.rule.replaces, &mut read.spans.replaces);
+    read_names(
+        reader,
+        fields.value("replaces"),
+        usize::MAX,
+        &mut file_rule.rule.replaces,
+        &mut file_rule.spans.replaces,
+    );
     if let Some(node) = fields.value("metadata") {
-        read.rule.metadata = read_metadata(reader, node);
+        file_rule.rule.metadata = read_metadata(reader, node);
     }
-    read.spans.on_store_failure = node.get("on_store_failure").map(|said| said.span);
-    StoreSettings::read(reader, &mut fields).apply(&mut read.rule);
+    file_rule.spans.on_store_failure = node.get("on_store_failure").map(|value| value.span);
+    StoreSettings::read(reader, &mut fields).apply(&mut file_rule.rule);
     report_misplaced_limit_options(reader, &mut fields);
     fields.finish(reader, "a rule");
     let Spanned { value, span } = name?;
-    (read.rule.name, read.spans.name) = (value.into(), span);
-    Some(read)
+    (file_rule.rule.name, file_rule.spans.name) = (value.into(), span);
+    Some(file_rule)
 }
 
 /// `match` or `entries`, and what keys may refer to.
-fn read_match(reader: &mut Reader<'_>, fields: &mut Fields<'_>, read: &mut FileRule) -> KeyScope {
+fn read_match(reader: &mut Reader<'_>, fields: &mut Fields<'_>, file_rule: &mut FileRule) -> KeyScope {
     match (fields.take("match"), fields.take("entries")) {
         (Some(Field { key: first, .. }), Some(Field { key, .. })) => {
-            let found =
-                Diagnostic::error("contradiction", key.span, "`match` and `entries` do not go together");
-            reader.push(found.related(first.span, "the first").hint("leave one of them out"));
+            let diagnostic =
+                Diagnostic::error("contradiction", key.span, "`match` and `entries` exclude each other");
+            reader.push(diagnostic.related(first.span, "the first").hint("leave one of them out"));
             KeyScope::default()
         }
         (Some(Field { value, .. }), None) => {
             let conditions = conditions::read(reader, value);
             let scope = KeyScope::from_paths(conditions::path_patterns(&conditions));
             for condition in conditions {
-                read.rule.conditions.push(condition.value);
-                read.spans.conditions.push(condition.span);
+                file_rule.rule.conditions.push(condition.value);
+                file_rule.spans.conditions.push(condition.span);
             }
             scope
         }
         (None, Some(Field { value, .. })) => {
-            read.rule.entries = entries::read(reader, value);
-            read.rule
+            file_rule.rule.entries = entries::read(reader, value);
+            file_rule
+                .rule
                 .entries
                 .as_ref()
                 .map(|entries| KeyScope::from_entries(entries::count(entries)))
@@ -75,62 +82,69 @@ fn read_match(reader: &mut Reader<'_>, fields: &mut Fields<'_>, read: &mut FileR
     }
 }
 
-/// One name or several, and where they stand.
+/// One name or several, with their positions.
 fn read_names(
     reader: &mut Reader<'_>,
     node: Option<&Node>,
     max: usize,
     names: &mut Vec<Box<str>>,
-    at: &mut Vec<super::super::Span>,
+    spans: &mut Vec<Span>,
 ) {
     let Some(node) = node else { return };
     let nodes = reader.one_or_more(node);
     if nodes.len() > max {
-        let found =
+        let diagnostic =
             Diagnostic::error("too-many-names", node.span, format!("{} names are too many", nodes.len()));
-        return reader.push(found.hint(format!("{max} are the most; the oldest alone would do")));
+        return reader.push(diagnostic.hint(format!("the maximum is {max}; the oldest name is enough")));
     }
     for node in nodes {
         if let Some(name) = super::name(reader, node) {
             names.push(name.into());
-            at.push(node.span);
+            spans.push(node.span);
         }
     }
 }
 
-/// A limit that is only reported. Whatever the rule does over its limits, a candidate does nothing.
-fn read_candidate(reader: &mut Reader<'_>, node: &Node, terms: &LimitSettings, scope: &KeyScope, read: &mut FileRule) {
+/// A limit that is only reported. A candidate does nothing, whatever the rule does over its limits.
+fn read_candidate(
+    reader: &mut Reader<'_>,
+    node: &Node,
+    settings: &LimitSettings,
+    scope: &KeyScope,
+    file_rule: &mut FileRule,
+) {
     let own_action = node.get("action");
     if let Some(action) = own_action.filter(|action| action.text() != Some("reject")) {
         let message = "a candidate has no action other than `reject`";
-        let found = Diagnostic::error("contradiction", action.span, message);
-        return reader
-            .push(found.hint("leave it out: a candidate is evaluated and reported, and denies nothing"));
+        let diagnostic = Diagnostic::error("contradiction", action.span, message);
+        return reader.push(
+            diagnostic.hint("leave it out: a candidate is evaluated and reported, and denies nothing"),
+        );
     }
     if let NodeKind::Seq(_) = &node.kind {
-        return reader.wrong_type_hint(node, "one limit", "a rule has one candidate at a time");
+        return reader.wrong_type_hint(node, "one limit", "a rule has at most one candidate");
     }
-    let terms = terms.clone().without_action();
-    if let Some(limit) = limit::read(reader, node, &terms, scope) {
-        read.rule.candidate = Some(limit.limit);
-        read.spans.candidate = Some(limit.spans);
+    let settings = settings.clone().without_action();
+    if let Some(limit) = limit::read(reader, node, &settings, scope) {
+        file_rule.rule.candidate = Some(limit.limit);
+        file_rule.spans.candidate = Some(limit.spans);
     }
 }
 
 fn read_metadata(reader: &mut Reader<'_>, node: &Node) -> Vec<(Box<str>, Box<str>)> {
     let fields = reader.mapping(node).unwrap_or_default();
     if fields.len() > METADATA_MAX {
-        let message = format!("{} names of metadata are too many", fields.len());
-        let found = Diagnostic::error("too-many-names", node.span, message);
-        reader.push(found.hint(format!("{METADATA_MAX} are the most")));
+        let message = format!("{} metadata names are too many", fields.len());
+        let diagnostic = Diagnostic::error("too-many-names", node.span, message);
+        reader.push(diagnostic.hint(format!("the maximum is {METADATA_MAX}")));
         return Vec::new();
     }
-    let read =
+    let pair =
         |(key, value): &(Node, Node)| Some((Box::from(reader.name(key)?), Box::from(reader.text(value)?)));
-    fields.iter().filter_map(read).collect()
+    fields.iter().filter_map(pair).collect()
 }
 
-/// `per` beside `limit` is an easy mistake, and "a rule has no field `per`" would not say what to do.
+/// `per` beside `limit` is an easy mistake, and "a rule has no field `per`" would not help.
 fn report_misplaced_limit_options(reader: &mut Reader<'_>, fields: &mut Fields<'_>) {
     for option in LimitSpec::FIELDS.into_iter().filter(|field| !["limit", "name"].contains(field)) {
         let Some(field) = fields.take_unlisted(option) else { continue };
@@ -142,20 +156,20 @@ fn report_misplaced_limit_options(reader: &mut Reader<'_>, fields: &mut Fields<'
 }
 
 impl FileRule {
-    /// Every limit, with where it stands: those of all plans, the default's own, the candidate.
-    pub(in super::super) fn all_limits(&self) -> impl Iterator<Item = (&RuleLimit, Option<&LimitSpans>)> {
+    /// Every limit with its position: those of all plans, of the default, and the candidate.
+    pub(crate) fn all_limits(&self) -> impl Iterator<Item = (&RuleLimit, Option<&LimitSpans>)> {
         let limits: Vec<&RuleLimit> = match &self.rule.limits {
             RuleLimits::Same(limits) => limits.iter().collect(),
             RuleLimits::Tiers(tiers) => {
                 tiers.plans.iter().flat_map(|(_, limits)| limits).chain(&tiers.default).collect()
             }
         };
-        let places = self.spans.limits.iter().map(Some).chain(std::iter::repeat(None));
-        limits.into_iter().zip(places)
+        let spans = self.spans.limits.iter().map(Some).chain(std::iter::repeat(None));
+        limits.into_iter().zip(spans)
     }
 
     /// The pools that its limits refer to.
-    pub(in super::super) fn pools(&self) -> impl Iterator<Item = (&str, super::super::Span)> {
+    pub(crate) fn pools(&self) -> impl Iterator<Item = (&str, Span)> {
         self.all_limits().filter_map(|(limit, at)| match &limit.action {
             Action::Elastic(elastic) => match &elastic.source {
                 ElasticSource::Pool(name) => Some((&**name, at.map_or(self.spans.rule, |at| at.action))),

@@ -1,21 +1,21 @@
-//! What is odd about how something is written: legal, and most likely meant otherwise.
+//! Warnings about spelling that is legal, but most likely a mistake.
 
 use tidegate_core::rules::Attribute;
 
-use super::super::diagnostic::Diagnostic;
-use super::super::reader::Reader;
-use super::super::yaml::{Node, printable};
+use crate::rules::diagnostic::Diagnostic;
+use crate::rules::yaml::{Node, Reader, printable};
 
-/// The attributes that have a meaning of their own.
+/// The attributes with a special meaning.
 const RESERVED_ATTRIBUTES: [&str; 4] = ["method", "path", "host", "ip"];
 
-/// A `*` in a value that is compared as it is, and methods in lower case. `{ exact: ... }` says that it is meant.
+/// Warns about a `*` in a literal value, and about methods in lower case. `{ exact: ... }` says that it is
+/// intended.
 pub(super) fn warn_value(reader: &mut Reader<'_>, node: &Node, attribute: &Attribute) {
     let Some(text) = node.text() else { return };
     if text.contains('*') && !matches!(attribute, Attribute::Path | Attribute::Ip) {
-        let message = format!("the `*` in `{}` stands for itself", printable(text));
+        let message = format!("the `*` in `{}` is a plain character", printable(text));
         let hint = format!(
-            "write `{{ wildcard: \"{0}\" }}` if it is to stand for anything, else `{{ exact: \"{0}\" }}`",
+            "write `{{ wildcard: \"{0}\" }}` if it should match anything, or else `{{ exact: \"{0}\" }}`",
             printable(text)
         );
         reader.push(Diagnostic::warning("star", node.span, message).hint(hint));
@@ -23,25 +23,28 @@ pub(super) fn warn_value(reader: &mut Reader<'_>, node: &Node, attribute: &Attri
     warn_method_case(reader, node, attribute);
 }
 
-/// A method in lower case.
+/// Warns about a method in lower case.
 pub(super) fn warn_method_case(reader: &mut Reader<'_>, node: &Node, attribute: &Attribute) {
     let Some(text) = node.text() else { return };
     if *attribute == Attribute::Method && text.chars().any(|c| c.is_ascii_lowercase()) {
-        let message = format!("methods are written in upper case, and this one is `{}`", printable(text));
-        let hint = format!("write `{}`; case makes no difference here", printable(&text.to_ascii_uppercase()));
+        let message = format!("methods are written in upper case, but this one is `{}`", printable(text));
+        let hint =
+            format!("write `{}`; case makes no difference here", printable(&text.to_ascii_uppercase()));
         reader.push(Diagnostic::warning("odd-case", node.span, message).hint(hint));
     }
 }
 
-/// Names that differ from one with a meaning only by their case, and headers that are written like nothing.
+/// Warns about names that differ from a special one only by case, and about headers in mixed case.
 pub(super) fn warn_attribute_case(reader: &mut Reader<'_>, node: &Node) {
     let Some(text) = node.text() else { return };
     let lower = text.to_ascii_lowercase();
     if lower == text {
         return;
     }
-    if RESERVED_ATTRIBUTES.contains(&lower.as_str()) || (lower.starts_with("header.") && !text.starts_with("header.")) {
-        let message = format!("`{}` is an attribute like any other", printable(text));
+    if RESERVED_ATTRIBUTES.contains(&lower.as_str())
+        || (lower.starts_with("header.") && !text.starts_with("header."))
+    {
+        let message = format!("`{}` is an attribute without a special meaning", printable(text));
         let hint = format!("did you mean `{}`?", printable(&lower));
         return reader.push(Diagnostic::warning("odd-case", node.span, message).hint(hint));
     }
@@ -53,7 +56,7 @@ pub(super) fn warn_attribute_case(reader: &mut Reader<'_>, node: &Node) {
     }
 }
 
-/// `plan`, `Plan` or `PLAN`, and not `pLan`.
+/// `plan`, `Plan` or `PLAN`, but not `pLan`.
 fn has_uniform_case(word: &str) -> bool {
     let rest = word.get(1..).unwrap_or_default();
     let lower = !rest.bytes().any(|b| b.is_ascii_uppercase());

@@ -1,19 +1,17 @@
-//! Plans with limits of their own.
+//! Reads plans with their own limits.
 
 use std::collections::HashMap;
 
-use tidegate_core::rules::{Attribute, CaseSensitivity, RuleLimits, RuleLimit, Tiers};
+use tidegate_core::rules::{Attribute, CaseSensitivity, RuleLimit, RuleLimits, Tiers};
 
-use super::super::diagnostic::Diagnostic;
-use super::super::file::LimitSpans;
-use super::super::reader::{Fields, Reader};
-use super::super::yaml::{NodeKind, Node, printable};
 use super::key::KeyScope;
-use super::limits;
-use super::conditions;
 use super::limit_settings::LimitSettings;
+use super::{conditions, limits};
+use crate::rules::diagnostic::Diagnostic;
+use crate::rules::file::LimitSpans;
+use crate::rules::yaml::{Fields, Node, NodeKind, Reader, printable};
 
-/// The most plans of a rule.
+/// Plans of a rule at most.
 const PLANS_MAX: usize = 1_000;
 
 type TierPlan = (Box<str>, Vec<RuleLimit>);
@@ -22,7 +20,7 @@ type TierPlan = (Box<str>, Vec<RuleLimit>);
 pub(super) fn read(
     reader: &mut Reader<'_>,
     node: &Node,
-    terms: &LimitSettings,
+    settings: &LimitSettings,
     scope: &KeyScope,
 ) -> Option<(RuleLimits, Vec<LimitSpans>)> {
     let mut fields = Fields::of(reader, node, "tiers")?;
@@ -33,83 +31,84 @@ pub(super) fn read(
         "plans",
         "add the plans and their limits: `plans: { free: [ 10 per second ] }`",
     );
-    let plans = plans_node.and_then(|node| plans(reader, node, terms, scope));
+    let plans = plans_node.and_then(|node| plans(reader, node, settings, scope));
     if let (Some(by), Some(node)) = (&by, plans_node) {
         check_case_duplicates(reader, node, by);
     }
     let default =
-        fields.required(reader, "default", "say what everyone else has: the name of a plan, or `unlimited`");
+        fields.required(reader, "default", "set what other requests get: the name of a plan, or `unlimited`");
     fields.finish(reader, "tiers");
-    let known = plans.as_ref().map(|(plans, _)| &**plans);
-    let default = default_plan(reader, default?, known, terms, scope);
-    let (plans, mut at) = plans?;
+    let default = default_plan(reader, default?, plans.as_ref().map(|(plans, _)| &**plans), settings, scope);
+    let (plans, mut limit_spans) = plans?;
     let default = match default? {
         DefaultLimits::Plan(limits) => limits,
-        DefaultLimits::Own(limits, own) => {
-            at.extend(own);
+        DefaultLimits::Own(limits, spans) => {
+            limit_spans.extend(spans);
             limits
         }
     };
-    Some((RuleLimits::Tiers(Tiers { attribute: by?, plans, default }), at))
+    Some((RuleLimits::Tiers(Tiers { attribute: by?, plans, default }), limit_spans))
 }
 
-/// An attribute whose value can be the name of a plan: not an address, nor what only keys know.
+/// An attribute whose value can name a plan: not an address, nor what only keys can use.
 fn plan_attribute(reader: &mut Reader<'_>, node: &Node) -> Option<Attribute> {
     let text = node.text().unwrap_or_default();
-    if text == "ip" || ["ip/", "path.", "entry."].iter().any(|of_keys| text.starts_with(of_keys)) {
-        let message = format!("plans are not chosen by `{}`", printable(text));
-        let found = Diagnostic::error("bad-plans", node.span, message);
-        reader
-            .push(found.hint("name an attribute whose value is the plan, or write a rule for each `match`"));
+    if text == "ip" || ["ip/", "path.", "entry."].iter().any(|key_prefix| text.starts_with(key_prefix)) {
+        let message = format!("`{}` cannot choose a plan", printable(text));
+        let diagnostic = Diagnostic::error("bad-plans", node.span, message);
+        reader.push(
+            diagnostic.hint("name an attribute whose value is the plan, or write a rule for each `match`"),
+        );
         return None;
     }
     conditions::attribute(reader, node)
 }
 
-/// Where upper and lower case do not differ, plans may not differ by that alone.
+/// If the attribute ignores case, plans must differ by more than case.
 fn check_case_duplicates(reader: &mut Reader<'_>, node: &Node, by: &Attribute) {
     let NodeKind::Map(plans) = &node.kind else { return };
     if by.case() == CaseSensitivity::Sensitive {
         return;
     }
-    let mut seen = HashMap::new();
+    let mut first_spans = HashMap::new();
     for (key, _) in plans.iter() {
         let Some(name) = key.text() else { continue };
-        if let Some(first) = seen.insert(name.to_ascii_lowercase(), key.span) {
+        if let Some(first) = first_spans.insert(name.to_ascii_lowercase(), key.span) {
             let message =
-                format!("plan `{}` stands twice: `{by}` is compared without regard to case", printable(name));
-            let found = Diagnostic::error("duplicate-name", key.span, message);
-            reader.push(found.related(first, "first here").hint("leave one of them out"));
+                format!("duplicate plan `{}`: `{by}` is compared without regard to case", printable(name));
+            let diagnostic = Diagnostic::error("duplicate-name", key.span, message);
+            reader.push(diagnostic.related(first, "first here").hint("leave one of them out"));
         }
     }
 }
 
-/// All plans, and where their limits stand one after the other.
+/// All plans, with the positions of their limits in order.
 fn plans(
     reader: &mut Reader<'_>,
     node: &Node,
-    terms: &LimitSettings,
+    settings: &LimitSettings,
     scope: &KeyScope,
 ) -> Option<(Vec<TierPlan>, Vec<LimitSpans>)> {
     let fields = reader.mapping(node)?;
     if fields.is_empty() || fields.len() > PLANS_MAX {
-        let found = Diagnostic::error("bad-plans", node.span, format!("there are {} plans", fields.len()));
-        reader.push(found.hint(format!("write 1 to {PLANS_MAX} of them")));
+        let diagnostic =
+            Diagnostic::error("bad-plans", node.span, format!("there are {} plans", fields.len()));
+        reader.push(diagnostic.hint(format!("write 1 to {PLANS_MAX} plans")));
         return None;
     }
-    let (mut plans, mut at, mut sound) = (Vec::new(), Vec::new(), true);
+    let (mut plans, mut limit_spans, mut is_valid) = (Vec::new(), Vec::new(), true);
     for (key, value) in fields {
         let name = super::name(reader, key);
-        let read = limits::read_list(reader, value, terms, scope);
-        let (Some(name), Some(read)) = (name, read) else {
-            sound = false;
+        let limits = limits::read_list(reader, value, settings, scope);
+        let (Some(name), Some(limits)) = (name, limits) else {
+            is_valid = false;
             continue;
         };
-        let (limits, places) = limits::split_spans(read);
+        let (limits, spans) = limits::split_spans(limits);
         plans.push((name.into(), limits));
-        at.extend(places);
+        limit_spans.extend(spans);
     }
-    sound.then_some((plans, at))
+    is_valid.then_some((plans, limit_spans))
 }
 
 enum DefaultLimits {
@@ -117,17 +116,17 @@ enum DefaultLimits {
     Own(Vec<RuleLimit>, Vec<LimitSpans>),
 }
 
-/// The name of a plan, `unlimited`, or limits. Which plans there are is not known if they could not be read.
+/// The name of a plan, `unlimited`, or limits. `plans` is none if they could not be read.
 fn default_plan(
     reader: &mut Reader<'_>,
     node: &Node,
     plans: Option<&[TierPlan]>,
-    terms: &LimitSettings,
+    settings: &LimitSettings,
     scope: &KeyScope,
 ) -> Option<DefaultLimits> {
     if let NodeKind::Seq(_) | NodeKind::Map(_) = &node.kind {
-        let (limits, at) = limits::split_spans(limits::read_list(reader, node, terms, scope)?);
-        return Some(DefaultLimits::Own(limits, at));
+        let (limits, limit_spans) = limits::split_spans(limits::read_list(reader, node, settings, scope)?);
+        return Some(DefaultLimits::Own(limits, limit_spans));
     }
     let (name, plans) = (reader.text(node)?, plans?);
     if let Some((_, limits)) = plans.iter().find(|(plan, _)| **plan == *name) {
@@ -136,8 +135,8 @@ fn default_plan(
     if name == "unlimited" {
         return Some(DefaultLimits::Plan(Vec::new()));
     }
-    let mut known: Vec<&str> = plans.iter().map(|(plan, _)| &**plan).collect();
-    known.push("unlimited");
-    reader.unknown_keyword("plan", node, name, &known);
+    let mut plan_names: Vec<&str> = plans.iter().map(|(plan, _)| &**plan).collect();
+    plan_names.push("unlimited");
+    reader.unknown_keyword("plan", node, name, &plan_names);
     None
 }

@@ -1,4 +1,4 @@
-//! The shape of a rules file, for editors that complete and check as one writes.
+//! The JSON Schema of a rules file, for editors that complete and check.
 
 #[cfg(test)]
 mod tests;
@@ -7,8 +7,9 @@ mod validator;
 
 /// The JSON Schema, draft 2020-12, of Tidegate's own rules files.
 ///
-/// It knows every field, its type and what it is for. What fields have to do with each other, and with other rules, only
-/// [`load`](super::load) knows: a file that has this shape may still be wrong, and no file that loads does not have it.
+/// It has every field, its type and a description. It does not know the relations between fields and between
+/// rules; only [`load`](super::load) checks those. So a file that matches the schema may still be wrong, but
+/// every file that loads matches the schema.
 ///
 /// ```
 /// assert!(tidegate::rules::schema().contains("https://json-schema.org/draft/2020-12/schema"));

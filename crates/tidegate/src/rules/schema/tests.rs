@@ -1,4 +1,4 @@
-//! The schema against the reader: each knows what the other knows.
+//! The schema and the reader must know the same fields.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
-use super::super::diagnostic::Report;
-use super::super::yaml::{self, NodeKind, Node, Style};
-use super::super::{envoy, parse};
 use super::schema;
 use super::validator::validate;
+use crate::rules::diagnostic::Report;
+use crate::rules::yaml::{self, Node, NodeKind, Style};
+use crate::rules::{envoy, parse};
 
 fn parsed_schema() -> Value {
     serde_json::from_str(schema()).expect("the schema is JSON")
@@ -57,7 +57,7 @@ fn files_in(directory: &str) -> Vec<PathBuf> {
     paths
 }
 
-/// No file that loads is refused by an editor.
+/// An editor accepts every file that loads.
 #[test]
 fn files_that_load_match_the_schema() {
     let schema = parsed_schema();
@@ -77,7 +77,7 @@ fn files_that_load_match_the_schema() {
     assert!(seen > 20, "{seen} files");
 }
 
-/// What is wrong with the shape of a file is wrong by the schema as well.
+/// A file whose structure is wrong does not match the schema.
 #[test]
 fn files_that_do_not_match_the_schema_are_refused() {
     let schema = parsed_schema();
@@ -113,7 +113,7 @@ fn files_that_do_not_match_the_schema_are_refused() {
     refused(rule(json!({ "name": "a", "tiers": { "by": "plan", "plans": { "free": "5 per minute" } } })));
 }
 
-/// A file with a field that nobody knows at the place of each `?`, and what the schema calls what has it.
+/// A file with an unknown field in place of `?`, and the schema's name for the mapping that contains it.
 const CASES: [(&str, &str); 12] = [
     ("", "{ domain: d, rules: [], ? }"),
     ("rule", "{ domain: d, rules: [ { name: a, limit: 5 per minute, ? } ] }"),
@@ -150,23 +150,26 @@ const CASES: [(&str, &str); 12] = [
     ("action", "{ domain: d, rules: [ { name: a, limit: 5 per minute, action: { ? } } ] }"),
 ];
 
-/// Which fields the reader knows, it says where it finds another.
+/// The hint for an unknown field lists the fields that the reader knows.
 #[test]
 fn every_field_that_is_read_is_in_the_schema() {
-    const UNKNOWN: &str = "something-that-nobody-would-ever-mean";
+    const UNKNOWN: &str = "a-field-that-does-not-exist";
     let schema = parsed_schema();
     for (definition, text) in CASES {
         let report = parse("file.yaml", &text.replace('?', &format!("{UNKNOWN}: 1"))).expect_err(definition);
-        let found =
-            report.diagnostics().iter().find(|found| found.message.contains(UNKNOWN)).expect(definition);
-        let hint = found.hint.as_deref().unwrap_or_default();
+        let diagnostic = report
+            .diagnostics()
+            .iter()
+            .find(|diagnostic| diagnostic.message.contains(UNKNOWN))
+            .expect(definition);
+        let hint = diagnostic.hint.as_deref().unwrap_or_default();
         let (_, listed) = hint.split_once(": ").unwrap_or_else(|| panic!("{definition}: {hint}"));
         let read: BTreeSet<&str> = listed.split(", ").collect();
         assert_eq!(read, fields_of(&schema, definition), "{definition}");
     }
 }
 
-/// The fields of a definition; of actions, the words and the names of those with fields.
+/// The fields of a definition. For actions, the words and the names of those with fields.
 fn fields_of<'s>(schema: &'s Value, definition: &str) -> BTreeSet<&'s str> {
     let place = if definition.is_empty() { schema } else { &schema["$defs"][definition] };
     let Some(alternatives) = place.get("anyOf") else { return names(&place["properties"]) };
@@ -183,7 +186,7 @@ fn names(properties: &Value) -> BTreeSet<&str> {
     properties.as_object().expect("properties").keys().map(String::as_str).collect()
 }
 
-/// Every definition is used, and every property says what it is for.
+/// Every definition is used, and every property has a description.
 #[test]
 fn every_property_has_a_description() {
     let schema = parsed_schema();

@@ -1,10 +1,10 @@
-//! A validator for as much of JSON Schema as the schema uses. What it does not know, it refuses, so that no keyword
-//! stands in the schema without being checked.
+//! A validator for the part of JSON Schema that the schema uses. It panics on unknown keywords, so every
+//! keyword in the schema is checked.
 
 use serde_json::Value;
 use tidegate_core::rules::{Attribute, CaseSensitivity, Condition, Descriptor, Entry, Pattern};
 
-/// What is wrong with a value, if anything: the path to it and the keyword that it fails.
+/// The first error of a value: its path and the keyword that it fails.
 pub fn validate(schema: &Value, value: &Value) -> Result<(), String> {
     Validator { root: schema }.check(schema, value, "")
 }
@@ -116,7 +116,7 @@ fn has_type(name: &Value, value: &Value) -> bool {
     }
 }
 
-/// A pattern of JSON Schema matches anywhere; ours say where themselves.
+/// A JSON Schema pattern matches anywhere. The patterns of this schema are anchored.
 fn matches(pattern: &str, text: &str) -> bool {
     let whole =
         pattern.strip_prefix('^').and_then(|rest| rest.strip_suffix('$')).expect("an anchored pattern");

@@ -1,98 +1,98 @@
-//! What is wrong with a file before anybody asks what it says.
+//! Errors in the YAML itself, before its meaning matters.
 
 use granit_parser::{ErrorKind, ScanError};
 
-use super::super::Span;
-use super::super::diagnostic::Diagnostic;
 use super::{DEPTH_MAX, NODES_MAX, Node};
+use crate::rules::Span;
+use crate::rules::diagnostic::Diagnostic;
 
 pub(super) fn syntax(at: Span, error: &ScanError) -> Diagnostic {
     if matches!(error.kind(), ErrorKind::RecursionLimitExceeded) {
         return too_deep(at);
     }
-    let found = Diagnostic::error("yaml-syntax", at, format!("this is not YAML: {}", parser_message(error)));
+    let diagnostic = Diagnostic::error("yaml-syntax", at, format!("invalid YAML: {}", parser_message(error)));
     match error.kind() {
         ErrorKind::UnknownAnchor => {
-            found.hint("an anchor (`&name`) has to stand before its aliases (`*name`)")
+            diagnostic.hint("an anchor (`&name`) must be written before its aliases (`*name`)")
         }
         ErrorKind::TabInBlockIndentation | ErrorKind::TabInIndentation | ErrorKind::TabNotAllowed => {
-            found.hint("indent with spaces")
+            diagnostic.hint("indent with spaces")
         }
-        ErrorKind::UnclosedFlowCollection { open: '{' } => found.hint("close it with `}`"),
-        ErrorKind::UnclosedFlowCollection { .. } => found.hint("close it with `]`"),
-        ErrorKind::ExpectedFlowMappingSeparator | ErrorKind::ExpectedFlowSequenceSeparator => found
-            .hint("between braces or brackets, text that has `{`, `}`, `[`, `]` or `,` in it needs quotes"),
+        ErrorKind::UnclosedFlowCollection { open: '{' } => diagnostic.hint("close it with `}`"),
+        ErrorKind::UnclosedFlowCollection { .. } => diagnostic.hint("close it with `]`"),
+        ErrorKind::ExpectedFlowMappingSeparator | ErrorKind::ExpectedFlowSequenceSeparator => diagnostic
+            .hint("inside braces or brackets, put quotes around text with `{`, `}`, `[`, `]` or `,` in it"),
         ErrorKind::InvalidIndentation
         | ErrorKind::ExpectedBlockMappingKey
-        | ErrorKind::ExpectedBlockSequenceEntry => {
-            found.hint("what belongs together begins in the same column; compare with the lines above")
-        }
-        ErrorKind::MismatchedFlowCollectionEnd { open: '{', .. } => found.hint("close it with `}`"),
-        ErrorKind::MismatchedFlowCollectionEnd { .. } => found.hint("close it with `]`"),
+        | ErrorKind::ExpectedBlockSequenceEntry => diagnostic
+            .hint("start items of one list or mapping in the same column; compare with the lines above"),
+        ErrorKind::MismatchedFlowCollectionEnd { open: '{', .. } => diagnostic.hint("close it with `}`"),
+        ErrorKind::MismatchedFlowCollectionEnd { .. } => diagnostic.hint("close it with `]`"),
         ErrorKind::UnclosedQuotedScalar | ErrorKind::InvalidQuotedScalarIndent => {
-            found.hint("close the quotes")
+            diagnostic.hint("close the quotes")
         }
         ErrorKind::MappingValueNotAllowed | ErrorKind::InvalidColonPlacement => {
-            found.hint("text that has `: ` in it needs quotes")
+            diagnostic.hint("quote text that contains `: `")
         }
-        _ => found,
+        _ => diagnostic,
     }
 }
 
-/// The parser's own words, without the position, which is shown anyway.
+/// The parser's message without its position, which the report shows anyway.
 fn parser_message(error: &ScanError) -> String {
-    let said = error.info();
-    if said.is_empty() { format!("{:?}", error.kind()) } else { said }
+    let info = error.info();
+    if info.is_empty() { format!("{:?}", error.kind()) } else { info }
 }
 
 pub(super) fn empty_file(at: Span) -> Diagnostic {
     Diagnostic::error("empty-file", at, "the file is empty")
-        .hint("it begins with `domain: NAME`; remove the file if it is not needed")
+        .hint("start it with `domain: NAME`, or remove the file")
 }
 
 pub(super) fn second_document(at: Span) -> Diagnostic {
     Diagnostic::error("several-documents", at, "a second document begins here")
-        .hint("write one document per file: move this one to a file of its own")
+        .hint("write one document per file: move this one to its own file")
 }
 
 pub(super) fn too_deep(at: Span) -> Diagnostic {
     Diagnostic::error("too-deep", at, format!("lists and mappings are nested more than {DEPTH_MAX} deep"))
-        .hint("rules need far less; is this the right file?")
+        .hint("rules need far fewer levels; is this the right file?")
 }
 
 pub(super) fn too_many_nodes(at: Span, anchors: usize) -> Diagnostic {
-    let found =
+    let diagnostic =
         Diagnostic::error("too-many-values", at, format!("the file has more than {NODES_MAX} values"));
     if anchors > 0 {
-        found.hint("what aliases (`*name`) stand for counts each time; use fewer of them, or several files")
+        diagnostic.hint("each alias (`*name`) counts as a full copy; use fewer aliases, or several files")
     } else {
-        found.hint("split it into several files of the same domain")
+        diagnostic.hint("split it into several files of the same domain")
     }
 }
 
 pub(super) fn alias_of_itself(at: Span) -> Diagnostic {
-    Diagnostic::error("yaml-alias", at, "an alias stands inside of what it stands for")
-        .hint("use the anchor after the value that it names has ended")
+    Diagnostic::error("yaml-alias", at, "an alias is inside the value of its own anchor")
+        .hint("use the alias after the end of that value")
 }
 
 pub(super) fn tag_not_allowed(at: Span) -> Diagnostic {
-    Diagnostic::error("yaml-tag", at, "tags are not read").hint("leave it out; quotes make a number text")
+    Diagnostic::error("yaml-tag", at, "tags are not supported")
+        .hint("remove it; quote a number to make it text")
 }
 
 pub(super) fn bad_merge(node: &Node) -> Diagnostic {
-    let message = format!("`<<` takes the fields of a mapping, and this is {}", node.kind_name());
+    let message = format!("`<<` needs a mapping, found {}", node.kind_name());
     Diagnostic::error("yaml-merge-key", node.span, message)
         .hint("give a mapping an anchor (`&name`) and write `<<: *name`, or `<<: [*one, *other]`")
 }
 
 pub(super) fn duplicate_key(at: Span, first: Span, name: &str) -> Diagnostic {
-    Diagnostic::error("duplicate-field", at, format!("field `{}` stands twice", super::printable(name)))
+    Diagnostic::error("duplicate-field", at, format!("duplicate field `{}`", super::printable(name)))
         .label("again here")
         .related(first, "first here")
-        .hint("leave one of them out")
+        .hint("remove one of them")
 }
 
 pub(super) fn key_not_text(key: &Node) -> Diagnostic {
-    let found = format!("expected the name of a field, found {}", key.kind_name());
-    Diagnostic::error("field-not-text", key.span, found).hint("a name is text, for example `domain`")
+    let message = format!("expected a field name, found {}", key.kind_name());
+    Diagnostic::error("field-not-text", key.span, message).hint("a name is text, for example `domain`")
 }

@@ -1,30 +1,39 @@
-//! YAML as a tree with positions: what is read of YAML 1.2, and within which bounds.
+//! YAML as a tree with positions: the supported part of YAML 1.2, and its bounds.
 //!
-//! One document of mappings, lists and scalars. Aliases stand for what their anchor holds; they share it, so a file
-//! that multiplies itself with them takes no memory, and [`NODES_MAX`] bounds the work of whoever walks the tree.
-//! What is not read says so: tags, merge keys, several documents, keys that are no text or stand twice.
+//! The parser is a crate. The tree is written by hand, because every value needs a position for messages, and
+//! the usual YAML values have none.
+//!
+//! A file is one document of mappings, lists and scalars. An alias shares the value of its anchor, so a file
+//! that multiplies itself with aliases takes no memory, and [`NODES_MAX`] bounds the work of a walk over the
+//! tree. Everything else is an error: tags, several documents, and keys that are not text or occur twice.
+//! Merge keys (`<<`) are supported.
 
-mod node;
 mod errors;
+mod fields;
+mod node;
+mod reader;
+mod scalars;
 mod tree;
 
-pub(crate) use node::{NodeKind, Node, Style};
+pub(crate) use fields::{Field, Fields};
+pub(crate) use node::{Node, NodeKind, Style};
+pub(crate) use reader::Reader;
 pub(crate) use tree::read;
 
-/// The largest file, in bytes.
+/// The size of a file at most, in bytes.
 pub const FILE_BYTES_MAX: usize = 16 << 20;
-/// The most nodes of a file, with what its aliases stand for.
+/// Nodes of a file at most, where each alias counts as a full copy.
 pub const NODES_MAX: usize = 2_000_000;
-/// How deep lists and mappings may stand in each other.
+/// How deep lists and mappings may be nested.
 pub const DEPTH_MAX: usize = 64;
 
-/// Text of a file as a message quotes it: on one line, and not all of it if it is long.
+/// Text of a file as messages quote it: on one line, and truncated if it is long.
 pub(crate) fn printable(text: &str) -> String {
     const SHOWN_CHARS_MAX: usize = 80;
     let clean = |c: char| if c.is_control() { '\u{fffd}' } else { c };
-    let mut shown: String = text.chars().take(SHOWN_CHARS_MAX).map(clean).collect();
+    let mut printed: String = text.chars().take(SHOWN_CHARS_MAX).map(clean).collect();
     if text.chars().nth(SHOWN_CHARS_MAX).is_some() {
-        shown.push('…');
+        printed.push('…');
     }
-    shown
+    printed
 }

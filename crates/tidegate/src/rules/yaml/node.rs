@@ -1,32 +1,32 @@
-//! A tree of values, each with its position.
+//! A tree of values with positions.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use super::super::Span;
+use crate::rules::Span;
 
-/// A value and where it stands. Cheap to clone; what an alias stands for is shared with its anchor.
+/// A value and its position. Cheap to clone. An alias shares the value of its anchor.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
-    /// Of what an alias stands for: where its anchor is.
+    /// For an alias: the position of its anchor.
     pub span: Span,
     pub kind: NodeKind,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) enum NodeKind {
-    /// Nothing at all, `~` or `null`.
+    /// An empty value, `~` or `null`.
     Null,
     Scalar {
         text: Arc<str>,
         style: Style,
     },
     Seq(Arc<[Node]>),
-    /// In the order of the file. The keys are scalars and none stands twice.
+    /// In the order of the file. The keys are scalars without duplicates.
     Map(Arc<[(Node, Node)]>),
 }
 
-/// Whether a scalar is quoted, which `"true"` is and `true` is not.
+/// Whether a scalar is quoted: `"true"` is, and `true` is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Style {
     Plain,
@@ -50,7 +50,7 @@ impl Node {
         }
     }
 
-    /// The value of a mapping's key.
+    /// The value of a field of a mapping.
     pub fn get(&self, name: &str) -> Option<&Node> {
         match &self.kind {
             NodeKind::Map(fields) => {
@@ -60,7 +60,7 @@ impl Node {
         }
     }
 
-    /// What it is, in a sentence such as "expected a list, found text".
+    /// The kind of value, in a message such as "expected a list, found text".
     pub fn kind_name(&self) -> &'static str {
         match &self.kind {
             NodeKind::Null => "nothing",
@@ -75,20 +75,21 @@ impl Node {
         }
     }
 
-    /// The path to what stands at `span`, like `rules[3].limits[0].limit`; to what it stands in, if there is no such
-    /// value. An alias's parts are found where its anchor is.
+    /// The path to the value at `span`, like `rules[3].limits[0].limit`, or to the value that contains it.
+    /// The parts of an alias are found at its anchor.
     pub fn path_to(&self, span: &Span) -> String {
         let (mut path, mut node) = (String::new(), self);
         while node.span != *span {
             match &node.kind {
                 NodeKind::Seq(items) => {
-                    let Some(at) = items.iter().position(|item| item.span.contains(span)) else { break };
-                    let _ = write!(path, "[{at}]");
-                    node = &items[at];
+                    let Some(index) = items.iter().position(|item| item.span.contains(span)) else { break };
+                    let _ = write!(path, "[{index}]");
+                    node = &items[index];
                 }
                 NodeKind::Map(fields) => {
-                    let holds = |(key, value): &&(Node, Node)| key.span == *span || value.span.contains(span);
-                    let Some((key, value)) = fields.iter().find(holds) else { break };
+                    let contains_span =
+                        |(key, value): &&(Node, Node)| key.span == *span || value.span.contains(span);
+                    let Some((key, value)) = fields.iter().find(contains_span) else { break };
                     let dot = if path.is_empty() { "" } else { "." };
                     let _ = write!(path, "{dot}{}", key.text().unwrap_or_default());
                     if key.span == *span {

@@ -1,15 +1,15 @@
-//! From the parser's events to a tree.
+//! Builds a tree from the events of the parser.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use granit_parser::{Event, Parser, ScalarStyle};
 
-use super::super::diagnostic::{Diagnostic, Report};
-use super::super::{FileId, Span};
-use super::{DEPTH_MAX, NodeKind, NODES_MAX, Node, Style, errors};
+use super::{DEPTH_MAX, NODES_MAX, Node, NodeKind, Style, errors};
+use crate::rules::diagnostic::{Diagnostic, Report};
+use crate::rules::{FileId, Span};
 
-/// The tree of a file that the report holds, if it can be made out. All that is wrong with it is in the report then.
+/// The tree of a file in the report, if it can be parsed. Errors are added to the report.
 pub(crate) fn read(report: &mut Report, file: FileId) -> Option<Node> {
     let text = report.text(file);
     let builder = TreeBuilder {
@@ -37,14 +37,14 @@ enum OpenKind {
     Map {
         fields: Vec<(Node, Node)>,
         key: Option<Node>,
-        /// Where each key stands first.
-        seen: HashMap<Arc<str>, Span>,
-        /// What `<<` brings in.
+        /// The first position of each key.
+        key_spans: HashMap<Arc<str>, Span>,
+        /// The value of `<<`.
         merged: Option<Node>,
     },
 }
 
-/// How much a node is, aliases in full.
+/// The size of a node, where each alias counts as a full copy.
 #[derive(Clone, Copy)]
 struct NodeSize {
     nodes: usize,
@@ -61,14 +61,14 @@ struct TreeBuilder<'t> {
     report: &'t mut Report,
     open: Vec<OpenNode>,
     root: Option<Node>,
-    /// All nodes so far, aliases in full.
+    /// All nodes so far, where each alias counts as a full copy.
     nodes: usize,
     anchors: HashMap<usize, (Node, NodeSize)>,
 }
 
 type FatalDiagnostic = Box<Diagnostic>;
 
-/// The key whose value is a mapping to take fields from. Not part of YAML 1.2, and used all the same.
+/// The key whose value is a mapping to take fields from. It is not part of YAML 1.2, but widely used.
 const MERGE_KEY: &str = "<<";
 
 impl TreeBuilder<'_> {
@@ -85,19 +85,19 @@ impl TreeBuilder<'_> {
     fn read_events(&mut self) -> Result<Node, FatalDiagnostic> {
         let options = granit_parser::options! {
             emit_comments: false,
-            // One more than is allowed, so that it is found here, where there is a better message.
+            // One more than is allowed, so that the better message below is used.
             flow_nesting_limit: DEPTH_MAX + 1,
             block_nesting_limit: DEPTH_MAX + 1,
         };
         let mut documents = 0;
         for event in Parser::new_from_str_with_options(self.text, options) {
-            let (event, at) = match event {
+            let (event, position) = match event {
                 Ok(event) => event,
                 Err(error) => {
                     return Err(errors::syntax(self.span_of_marker(*error.marker()), &error).into());
                 }
             };
-            let span = self.span(&at);
+            let span = self.span(&position);
             match event {
                 Event::DocumentStart(..) => {
                     documents += 1;
@@ -106,18 +106,22 @@ impl TreeBuilder<'_> {
                     }
                 }
                 Event::Scalar(text, style, anchor, tag) => {
-                    self.reject_tag(tag.is_some(), &at);
+                    self.reject_tag(tag.is_some(), &position);
                     let node = scalar(&text, style, span);
                     self.add(node, NodeSize::ONE, anchor)?;
                 }
                 Event::SequenceStart(_, anchor, tag) => {
-                    self.reject_tag(tag.is_some(), &at);
+                    self.reject_tag(tag.is_some(), &position);
                     self.begin(OpenKind::Seq(Vec::new()), span, anchor)?;
                 }
                 Event::MappingStart(_, anchor, tag) => {
-                    self.reject_tag(tag.is_some(), &at);
-                    let kind =
-                        OpenKind::Map { fields: Vec::new(), key: None, seen: HashMap::new(), merged: None };
+                    self.reject_tag(tag.is_some(), &position);
+                    let kind = OpenKind::Map {
+                        fields: Vec::new(),
+                        key: None,
+                        key_spans: HashMap::new(),
+                        merged: None,
+                    };
                     self.begin(kind, span, anchor)?;
                 }
                 Event::SequenceEnd | Event::MappingEnd => self.end(span)?,
@@ -145,9 +149,9 @@ impl TreeBuilder<'_> {
         let Some(open) = self.open.pop() else { return Ok(()) };
         let kind = match open.kind {
             OpenKind::Seq(items) => NodeKind::Seq(items.into()),
-            OpenKind::Map { mut fields, mut seen, merged, .. } => {
+            OpenKind::Map { mut fields, mut key_spans, merged, .. } => {
                 if let Some(merged) = merged {
-                    self.merge(&mut fields, &mut seen, &merged);
+                    self.merge(&mut fields, &mut key_spans, &merged);
                 }
                 NodeKind::Map(fields.into())
             }
@@ -157,7 +161,8 @@ impl TreeBuilder<'_> {
         Ok(())
     }
 
-    /// A block ends where the next token begins, several lines later maybe: its own end is its last character.
+    /// The parser ends a block where the next token starts, maybe several lines later. This is its last
+    /// character.
     fn last_byte(&self, start: &Span, end: u32) -> u32 {
         let text = self.text.get(start.start as usize..end as usize).unwrap_or_default();
         let blanks = text.len() - text.trim_end().len();
@@ -182,15 +187,15 @@ impl TreeBuilder<'_> {
         Ok(())
     }
 
-    fn count_nodes(&mut self, nodes: usize, at: Span) -> Result<(), FatalDiagnostic> {
+    fn count_nodes(&mut self, nodes: usize, position: Span) -> Result<(), FatalDiagnostic> {
         self.nodes = self.nodes.saturating_add(nodes);
         if self.nodes > NODES_MAX {
-            return Err(errors::too_many_nodes(at, self.anchors.len()).into());
+            return Err(errors::too_many_nodes(position, self.anchors.len()).into());
         }
         Ok(())
     }
 
-    /// Puts a node that is complete where it belongs.
+    /// Adds a complete node to its parent.
     fn attach(&mut self, node: Node, size: NodeSize, anchor: usize) {
         if anchor > 0 {
             self.anchors.insert(anchor, (node.clone(), size));
@@ -204,9 +209,9 @@ impl TreeBuilder<'_> {
         match &mut parent.kind {
             OpenKind::Seq(items) => items.push(node),
             OpenKind::Map { key: key @ None, .. } => *key = Some(node),
-            OpenKind::Map { fields, key, seen, merged } => {
+            OpenKind::Map { fields, key, key_spans, merged } => {
                 let Some(key) = key.take() else { return };
-                match check_key(&key, seen) {
+                match check_key(&key, key_spans) {
                     Ok(()) if key.plain() == Some(MERGE_KEY) => *merged = Some(node),
                     Ok(()) => fields.push((key, node)),
                     Err(diagnostic) => self.report.push(*diagnostic),
@@ -215,25 +220,30 @@ impl TreeBuilder<'_> {
         }
     }
 
-    /// Adds the fields of a mapping, or of several, that are not there: a field's own value comes first, then that of the
-    /// first that has it. All of them were counted where they were brought in.
-    fn merge(&mut self, fields: &mut Vec<(Node, Node)>, seen: &mut HashMap<Arc<str>, Span>, merged: &Node) {
+    /// Adds the missing fields of one mapping, or of several. A field's own value has precedence, then that
+    /// of the first mapping. All of them were counted when they were merged.
+    fn merge(
+        &mut self,
+        fields: &mut Vec<(Node, Node)>,
+        key_spans: &mut HashMap<Arc<str>, Span>,
+        merged: &Node,
+    ) {
         let mappings = match &merged.kind {
             NodeKind::Seq(mappings) => mappings,
             _ => std::slice::from_ref(merged),
         };
         for mapping in mappings {
-            let NodeKind::Map(brought) = &mapping.kind else {
+            let NodeKind::Map(merged_fields) = &mapping.kind else {
                 self.report.push(errors::bad_merge(mapping));
                 continue;
             };
-            fields.extend(brought.iter().filter(|(key, _)| check_key(key, seen).is_ok()).cloned());
+            fields.extend(merged_fields.iter().filter(|(key, _)| check_key(key, key_spans).is_ok()).cloned());
         }
     }
 
-    fn reject_tag(&mut self, tagged: bool, at: &granit_parser::Span) {
+    fn reject_tag(&mut self, tagged: bool, position: &granit_parser::Span) {
         if tagged {
-            let span = at.tag_span().unwrap_or(*at);
+            let span = position.tag_span().unwrap_or(*position);
             let span = self.span(&span);
             self.report.push(errors::tag_not_allowed(span));
         }
@@ -243,27 +253,33 @@ impl TreeBuilder<'_> {
         Span { file: self.file, start: 0, end: 0, line: 1, column: 1 }
     }
 
-    fn span(&self, at: &granit_parser::Span) -> Span {
-        let start = self.span_of_marker(at.start);
-        let end = at.end.byte_offset().map_or(start.start, to_u32);
+    fn span(&self, position: &granit_parser::Span) -> Span {
+        let start = self.span_of_marker(position.start);
+        let end = position.end.byte_offset().map_or(start.start, to_u32);
         Span { end: end.max(start.start), ..start }
     }
 
-    fn span_of_marker(&self, at: granit_parser::Marker) -> Span {
-        let start = to_u32(at.byte_offset().unwrap_or(self.text.len()).min(self.text.len()));
-        Span { file: self.file, start, end: start, line: to_u32(at.line()), column: to_u32(at.col() + 1) }
+    fn span_of_marker(&self, position: granit_parser::Marker) -> Span {
+        let start = to_u32(position.byte_offset().unwrap_or(self.text.len()).min(self.text.len()));
+        Span {
+            file: self.file,
+            start,
+            end: start,
+            line: to_u32(position.line()),
+            column: to_u32(position.col() + 1),
+        }
     }
 }
 
-/// A key has to be text, and to stand once.
-fn check_key(key: &Node, seen: &mut HashMap<Arc<str>, Span>) -> Result<(), FatalDiagnostic> {
+/// A key must be text, and must not occur twice.
+fn check_key(key: &Node, key_spans: &mut HashMap<Arc<str>, Span>) -> Result<(), FatalDiagnostic> {
     let NodeKind::Scalar { text, .. } = &key.kind else {
         return Err(errors::key_not_text(key).into());
     };
-    if let Some(first) = seen.get(text) {
+    if let Some(first) = key_spans.get(text) {
         return Err(errors::duplicate_key(key.span, *first, text).into());
     }
-    seen.insert(text.clone(), key.span);
+    key_spans.insert(text.clone(), key.span);
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! Requests that hold what rules give them: `try_acquire`, `acquire` and `acquire_within`, over memory and over a shared store.
+//! Guards of requests by rules: `try_acquire`, `acquire` and `acquire_within`, over memory and over a shared store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,9 +7,9 @@ use tidegate::engine::{AdmittedRequest, RequestRefused};
 use tidegate::rules::{self, Descriptor, Entry, Request};
 use tidegate::store::{Fallback, Store};
 use tidegate::{Engine, ManualClock, MemoryStore, Nanos, Refused, Release, Renewal, StoreError, Timestamp};
-use tidegate_testing::remote::{StoreBehavior, FakeStore};
+use tidegate_testing::fake_store::{FakeStore, StoreBehavior};
 
-use crate::engine::setup::shared::expect_ready;
+use crate::engine::shared_engine::expect_ready;
 use crate::executor::Executor;
 
 const RULES: &str = "
@@ -44,9 +44,9 @@ fn shared(clock: &ManualClock) -> (Engine<ManualClock, Shared>, FakeStore<Manual
     (engine(store, clock), remote)
 }
 
-fn with_request<T>(key: &str, value: &str, act: impl FnOnce(&Request<'_>) -> T) -> T {
+fn with_request<T>(key: &str, value: &str, f: impl FnOnce(&Request<'_>) -> T) -> T {
     let entries = [Entry { key, value }];
-    act(&Request { domain: "api", descriptors: &[Descriptor::new(&entries, 1)] })
+    f(&Request { domain: "api", descriptors: &[Descriptor::new(&entries, 1)] })
 }
 
 #[test]
@@ -54,16 +54,20 @@ fn an_admitted_request_holds_its_lease_until_dropped() {
     let clock = ManualClock::default();
     let engine = memory(&clock);
     with_request("tenant", "7", |request| {
-        let mut held = engine.try_acquire(request).unwrap();
-        assert_eq!(held.answer().decider().unwrap().rule.name.as_ref(), "exports");
-        assert!(held.decision().is_allowed() && held.lease().is_some() && held.fencing_token().get() > 0);
-        assert!(matches!(held.renew(), Renewal::Renewed(_)));
+        let mut admitted = engine.try_acquire(request).unwrap();
+        assert_eq!(admitted.answer().decider().unwrap().rule.name.as_ref(), "exports");
+        assert!(
+            admitted.decision().is_allowed()
+                && admitted.lease().is_some()
+                && admitted.fencing_token().get() > 0
+        );
+        assert!(matches!(admitted.renew(), Renewal::Renewed(_)));
         let refused: RequestRefused = engine.try_acquire(request).unwrap_err();
         let Refused::OverLimit(denied) = refused.error() else { panic!("{refused}") };
         assert_eq!(Some(denied.retry_after), refused.retry_after());
         assert!(refused.to_string().contains("`exports`"), "{refused}");
         assert!(refused.answer().is_some());
-        drop(held);
+        drop(admitted);
         let again = engine.try_acquire(request).unwrap();
         assert_eq!(again.release(), Release::Released);
         assert!(engine.try_acquire(request).is_ok());
@@ -86,13 +90,13 @@ fn check_drop_admits_the_waiter<S: Store + 'static>(engine: &Engine<ManualClock,
         let first = executor.take(first).unwrap().unwrap();
         assert!(first.waited().is_zero());
         let next = executor.spawn(engine.acquire(request));
-        let hasty = executor.spawn(engine.acquire_within(request, Duration::from_secs(1)));
+        let short_wait = executor.spawn(engine.acquire_within(request, Duration::from_secs(1)));
         executor.run_until(Timestamp::from_nanos(1_700_000_002_000_000_000));
-        let refused = executor.take(hasty).unwrap().unwrap_err();
+        let refused = executor.take(short_wait).unwrap().unwrap_err();
         assert_eq!(refused.error(), &Refused::TooLong { wait: None });
         assert!(executor.finished(next).is_none());
         drop(first);
-        // A shared store is asked again by a thread in the background, or by the head of the queue after a while.
+        // A shared store is asked again by a background thread, or by the head of the queue after a while.
         executor.run_until(Timestamp::from_nanos(1_700_000_004_000_000_000));
         let next = executor.take(next).unwrap().unwrap();
         assert!(next.waited() >= Duration::from_secs(2));
@@ -104,10 +108,10 @@ fn a_guard_over_a_shared_store_is_released_in_the_background() {
     let clock = ManualClock::default();
     let (engine, remote) = shared(&clock);
     with_request("tenant", "7", |request| {
-        let mut held = expect_ready(engine.try_acquire(request)).unwrap();
-        assert!(matches!(expect_ready(held.renew()), Ok(Renewal::Renewed(_))));
+        let mut admitted = expect_ready(engine.try_acquire(request)).unwrap();
+        assert!(matches!(expect_ready(admitted.renew()), Ok(Renewal::Renewed(_))));
         assert!(expect_ready(engine.try_acquire(request)).is_err());
-        drop(held);
+        drop(admitted);
         let again = expect_ready(engine.try_acquire(request)).unwrap();
         assert_eq!(expect_ready(again.release()), Ok(Release::Released));
         remote.set_behavior(StoreBehavior::Fail(StoreError::BreakerOpen));
@@ -133,6 +137,6 @@ fn a_refund_as_of_the_charge_takes_nothing_from_later_requests() {
         engine.refund(request, early.charged_at).unwrap();
         assert!(!engine.check(request).unwrap().kind.passes());
         engine.refund(request, None).unwrap();
-        assert!(engine.check(request).unwrap().kind.passes(), "the newest unit was given back");
+        assert!(engine.check(request).unwrap().kind.passes(), "the newest unit was refunded");
     });
 }

@@ -5,7 +5,7 @@ use tidegate::rules::AnswerKind;
 use crate::engine::setup::{Setup, over_each_store};
 
 fn a_denied_request_is_charged_nowhere(setup: Setup) {
-    let bench = setup.fixture(
+    let fixture = setup.fixture(
         "
 domain: api
 rules:
@@ -13,15 +13,15 @@ rules:
   - { name: per-ip, key: [ip], limit: { limit: 2 per minute, algorithm: fixed_window } }
 ",
     );
-    assert_eq!(bench.count_passing("user=1 ip=192.0.2.1", 5), 2);
-    let denied = bench.check("user=1 ip=192.0.2.1");
+    assert_eq!(fixture.count_passing("user=1 ip=192.0.2.1", 5), 2);
+    let denied = fixture.check("user=1 ip=192.0.2.1");
     assert_eq!((denied.kind, denied.rule.as_deref()), (AnswerKind::Denied, Some("per-ip")));
     assert_eq!(denied.limits[0], ("per-user".to_owned(), AnswerKind::Allowed, 8));
-    assert_eq!(bench.check("user=1 ip=192.0.2.2").limits[0].2, 7);
+    assert_eq!(fixture.check("user=1 ip=192.0.2.2").limits[0].2, 7);
 }
 
 fn the_tightest_denial_decides_and_all_have_to_admit(setup: Setup) {
-    let bench = setup.fixture(
+    let fixture = setup.fixture(
         "
 domain: api
 rules:
@@ -29,17 +29,17 @@ rules:
   - { name: hour, limit: { limit: 1 per hour, algorithm: fixed_window } }
 ",
     );
-    bench.check("user=1");
-    let denied = bench.check("user=1");
+    fixture.check("user=1");
+    let denied = fixture.check("user=1");
     assert_eq!((denied.rule.as_deref(), denied.retry_after_ms), (Some("hour"), Some(3_600_000)));
-    bench.advance(3_599);
-    assert_eq!(bench.check("user=1").retry_after_ms, Some(1_000));
-    bench.advance(1);
-    assert_eq!(bench.check("user=1").kind, AnswerKind::Allowed);
+    fixture.advance(3_599);
+    assert_eq!(fixture.check("user=1").retry_after_ms, Some(1_000));
+    fixture.advance(1);
+    assert_eq!(fixture.check("user=1").kind, AnswerKind::Allowed);
 }
 
 fn remaining_is_the_least_and_its_limit_is_named(setup: Setup) {
-    let bench = setup.fixture(
+    let fixture = setup.fixture(
         "
 domain: api
 rules:
@@ -49,16 +49,16 @@ rules:
     limit: 30 per minute
 ",
     );
-    let told = bench.check("user=1");
-    assert_eq!((told.remaining, told.rule.as_deref()), (2, Some("tight")));
+    let answer = fixture.check("user=1");
+    assert_eq!((answer.remaining, answer.rule.as_deref()), (2, Some("tight")));
 }
 
 fn a_request_without_a_matching_rule_is_allowed(setup: Setup) {
-    let bench =
+    let fixture =
         setup.fixture("{ domain: api, rules: [ { name: a, match: { user: x }, limit: 0 per minute } ] }");
-    let told = bench.check("user=y");
-    assert_eq!((told.kind, told.remaining, told.rule), (AnswerKind::Allowed, u64::MAX, None));
-    assert_eq!(bench.check("user=x").retry_after_ms, None);
+    let answer = fixture.check("user=y");
+    assert_eq!((answer.kind, answer.remaining, answer.rule), (AnswerKind::Allowed, u64::MAX, None));
+    assert_eq!(fixture.check("user=x").retry_after_ms, None);
 }
 
 fn the_first_rule_that_matches_applies_if_the_domain_says_so(setup: Setup) {
@@ -80,7 +80,7 @@ rules:
 }
 
 fn descriptors_match_separately_and_are_charged_together(setup: Setup) {
-    let bench = setup.fixture(
+    let fixture = setup.fixture(
         "
 domain: api
 rules:
@@ -88,15 +88,15 @@ rules:
   - { name: shards, match: { shard: { exists: true } }, key: [shard], limit: { limit: 1 per minute, algorithm: fixed_window } }
 ",
     );
-    assert_eq!(bench.check("user=1; shard=a").limits.len(), 2);
-    assert_eq!(bench.check("user=1; shard=a").kind, AnswerKind::Denied);
-    assert_eq!(bench.check("user=1; shard=b").limits[0].2, 3);
-    // The same counter twice in a request is one charge of both costs.
-    assert_eq!(bench.check("user=2; user=2").limits[0].2, 3);
+    assert_eq!(fixture.check("user=1; shard=a").limits.len(), 2);
+    assert_eq!(fixture.check("user=1; shard=a").kind, AnswerKind::Denied);
+    assert_eq!(fixture.check("user=1; shard=b").limits[0].2, 3);
+    // The same counter twice in a request is one charge with both costs.
+    assert_eq!(fixture.check("user=2; user=2").limits[0].2, 3);
 }
 
 fn a_rule_may_replace_others(setup: Setup) {
-    let bench = setup.fixture(
+    let fixture = setup.fixture(
         "
 domain: api
 rules:
@@ -104,22 +104,22 @@ rules:
   - { name: vip, match: { plan: vip }, key: [user], limit: 5 per minute, replaces: [general] }
 ",
     );
-    assert_eq!(bench.count_passing("user=1", 9), 1);
-    assert_eq!(bench.count_passing("user=2 plan=vip", 9), 5);
+    assert_eq!(fixture.count_passing("user=1", 9), 1);
+    assert_eq!(fixture.count_passing("user=2 plan=vip", 9), 5);
 }
 
 fn more_limits_than_a_plan_holds_are_an_error(setup: Setup) {
     let rule = |number: usize| format!("  - {{ name: r{number}, limit: 5 per minute }}\n");
     let rules: String = (0..65).map(rule).collect();
-    let bench = setup.fixture(&format!("domain: api\nrules:\n{rules}"));
-    let error = crate::engine::bench::with_request("user=1", 1, |request| {
-        bench.setup.check(&bench.engine, request, |_| ()).unwrap_err().to_string()
+    let fixture = setup.fixture(&format!("domain: api\nrules:\n{rules}"));
+    let error = crate::engine::fixture::with_request("user=1", 1, |request| {
+        fixture.setup.check(&fixture.engine, request, |_| ()).unwrap_err().to_string()
     });
-    assert_eq!(error, "a request may touch 64 limits at most; let fewer rules match it");
+    assert_eq!(error, "a request can charge at most 64 limits; let fewer rules match it");
 }
 
 fn a_limit_that_never_denies_does_not_affect_retry_after(setup: Setup) {
-    let bench = setup.fixture(
+    let fixture = setup.fixture(
         "
 domain: api
 rules:
@@ -129,13 +129,13 @@ rules:
   - { name: denies, limit: { limit: 2 per minute, algorithm: fixed_window } }
 ",
     );
-    assert_eq!(bench.count_passing("user=1", 3), 2);
-    let denied = bench.check("user=1");
+    assert_eq!(fixture.count_passing("user=1", 3), 2);
+    let denied = fixture.check("user=1");
     assert_eq!((denied.rule.as_deref(), denied.retry_after_ms), (Some("denies"), Some(60_000)));
 }
 
 fn an_attempt_is_counted_once_even_with_a_pool(setup: Setup) {
-    let bench = setup.fixture(
+    let fixture = setup.fixture(
         "
 domain: api
 pools: { spare: { limit: 100 per minute, algorithm: fixed_window } }
@@ -146,7 +146,7 @@ rules:
   - { name: attempts, limit: { limit: 10 per minute, algorithm: fixed_window, count_denied: true } }
 ",
     );
-    assert_eq!(bench.count_passing("user=1", 20), 10);
+    assert_eq!(fixture.count_passing("user=1", 20), 10);
 }
 
 over_each_store!(

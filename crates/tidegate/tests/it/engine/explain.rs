@@ -1,6 +1,6 @@
-//! Why a request gets the answer it gets.
+//! Why a request gets its answer.
 
-use crate::engine::bench::with_request;
+use crate::engine::fixture::with_request;
 use crate::engine::setup::{Setup, over_each_store};
 
 const FILE: &str = "
@@ -17,10 +17,10 @@ rules:
 ";
 
 fn as_text(setup: Setup) {
-    let bench = setup.fixture(FILE);
+    let fixture = setup.fixture(FILE);
     let request = "method=POST path=/login user=alice ip=2001:db8::1";
-    bench.count_passing(request, 2);
-    let text = bench.explain(request);
+    fixture.count_passing(request, 2);
+    let text = fixture.explain(request);
     let expected = "\
 descriptor 1: method=POST path=/login user=alice ip=2001:db8::1
   rule login: applies
@@ -32,13 +32,13 @@ descriptor 1: method=POST path=/login user=alice ip=2001:db8::1
 decision: denied by login/pair, 0 remaining, retry after 60s
 ";
     assert_eq!(text, expected);
-    assert_eq!(bench.peek(request).limits[1].2, 48, "explaining charges nothing");
+    assert_eq!(fixture.peek(request).limits[1].2, 48, "explaining charges nothing");
 }
 
 fn as_json(setup: Setup) {
-    let bench = setup.fixture(FILE);
+    let fixture = setup.fixture(FILE);
     let json = with_request("method=GET path=/x", 1, |request| {
-        bench.setup.explain(&bench.engine, request, |explanation| explanation.to_json())
+        fixture.setup.explain(&fixture.engine, request, |explanation| explanation.to_json())
     });
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["decision"]["decision"], "allowed");
@@ -49,8 +49,8 @@ fn as_json(setup: Setup) {
 }
 
 fn an_unknown_domain(setup: Setup) {
-    let bench = setup.fixture("{ domain: other, rules: [ { name: a, limit: 1 per minute } ] }");
-    let text = bench.explain("user=1");
+    let fixture = setup.fixture("{ domain: other, rules: [ { name: a, limit: 1 per minute } ] }");
+    let text = fixture.explain("user=1");
     assert_eq!(
         text,
         "domain api: has no rules, so nothing is limited\ndescriptor 1: user=1\ndecision: allowed\n"
@@ -61,26 +61,20 @@ fn many_rules_are_cut(setup: Setup) {
     let rules: String = (0..1500)
         .map(|n| format!("  - {{ name: r{n}, match: {{ user: u{n} }}, limit: 1 per minute }}\n"))
         .collect();
-    let bench = setup.fixture(&format!("domain: api\nrules:\n{rules}"));
-    let text = bench.explain("user=u1400");
+    let fixture = setup.fixture(&format!("domain: api\nrules:\n{rules}"));
+    let text = fixture.explain("user=u1400");
     assert!(text.contains("rule r1400: applies"));
     assert!(text.contains("and 499 more rules that do not apply"));
 }
 
 fn values_are_escaped(setup: Setup) {
-    let bench = setup.fixture("{ domain: api, rules: [ { name: a, key: [user], limit: 1 per minute } ] }");
+    let fixture = setup.fixture("{ domain: api, rules: [ { name: a, key: [user], limit: 1 per minute } ] }");
     let entries = [tidegate::rules::Entry { key: "user", value: "\u{1b}[31m a ip=1.2.3.4" }];
     let descriptors = [tidegate::rules::Descriptor::new(&entries, 1)];
     let request = tidegate::rules::Request { domain: "api", descriptors: &descriptors };
-    let text = bench.setup.explain(&bench.engine, &request, |explanation| explanation.to_string());
+    let text = fixture.setup.explain(&fixture.engine, &request, |explanation| explanation.to_string());
     assert!(text.starts_with("descriptor 1: user=\"\\u{1b}[31m a ip=1.2.3.4\"\n"), "{text}");
     assert!(!text.contains('\u{1b}'));
 }
 
-over_each_store!(
-    as_text,
-    as_json,
-    an_unknown_domain,
-    many_rules_are_cut,
-    values_are_escaped,
-);
+over_each_store!(as_text, as_json, an_unknown_domain, many_rules_are_cut, values_are_escaped,);

@@ -1,19 +1,20 @@
-//! Rules over a store: what requests are told.
+//! Rules over a store: the answers to requests.
 //!
-//! Tests that hold for an engine over its own store and over a shared one run over both, see `setup`. `own_store` and
-//! `census` have those of its own store alone, `engine_fleet` those of a shared one.
+//! Tests that apply to an engine over its own store and over a shared one run over both, see `setup`. `local_store` and
+//! `stats` have the tests for its own store only, `engine_fleet` those for a shared one.
 
 mod acquire;
 mod actions;
 mod answers;
-pub mod bench;
-mod stats;
-mod changes;
 pub mod delay;
 mod explain;
-mod leases;
+pub mod fixture;
 mod keys;
+mod leases;
+mod local_store;
 mod model;
 mod request_limits;
-mod own_store;
+mod rule_changes;
 pub mod setup;
+pub mod shared_engine;
+mod stats;

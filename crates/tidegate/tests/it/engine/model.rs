@@ -1,18 +1,17 @@
-//! Random rules and requests, against the plainest reading of the rules: a table of counts, looked at one by one.
+//! Random rules and requests, against the simplest implementation of the rules: a table of counts, searched one by one.
 //!
-//! All limits are fixed windows, whose model is a count; what the other algorithms do is tested elsewhere. What is
-//! tested here is what rules make of limits: which are touched, by which key, what is charged, and what the request
-//! is told.
+//! All limits are fixed windows, whose model is a count. Other tests cover the other algorithms. These tests cover what
+//! rules make of limits: which limits apply, with which key, what is charged, and the answer.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 
 use proptest::prelude::*;
-use tidegate::rules::{Answer, Descriptor, Entry, AnswerKind, Request};
+use tidegate::rules::{Answer, AnswerKind, Descriptor, Entry, Request};
 use tidegate::{Nanos, Wait};
 use tidegate_testing::proptest_config;
 
-use crate::engine::bench::EngineFixture;
+use crate::engine::fixture::EngineFixture;
 use crate::engine::setup::{Setup, over_each_store};
 
 const POOL: u64 = 3;
@@ -26,7 +25,7 @@ enum ModelAction {
     Quota,
     /// Half of the limit on top.
     Soft,
-    /// Twice the limit while the pool has room.
+    /// Twice the limit while the pool has units.
     Elastic,
 }
 
@@ -55,9 +54,9 @@ struct ModelLimit {
 
 #[derive(Clone, Debug)]
 struct ModelRequest {
-    /// Seconds after the one before.
+    /// Seconds after the request before.
     after: u64,
-    /// Descriptors: the value of each attribute, if it has it, and the cost.
+    /// Descriptors: the value of each attribute, if present, and the cost.
     descriptors: Vec<([Option<usize>; 2], u64)>,
 }
 
@@ -65,7 +64,7 @@ const NAMES: [&str; 2] = ["a", "b"];
 const VALUES: [&str; 3] = ["x", "y", "z"];
 
 fn rules() -> impl Strategy<Value = Vec<ModelRule>> {
-    let doing = prop_oneof![
+    let action = prop_oneof![
         3 => Just(ModelAction::Reject),
         1 => Just(ModelAction::Shadow),
         1 => Just(ModelAction::ShadowBan),
@@ -73,21 +72,21 @@ fn rules() -> impl Strategy<Value = Vec<ModelRule>> {
         1 => Just(ModelAction::Soft),
         2 => Just(ModelAction::Elastic),
     ];
-    let lacking = prop_oneof![Just(ModelMissing::Skip), Just(ModelMissing::Deny), Just(ModelMissing::Shared)];
+    let missing = prop_oneof![Just(ModelMissing::Skip), Just(ModelMissing::Deny), Just(ModelMissing::Shared)];
     let limit = (1..4u64, prop_oneof![Just(10u64), Just(60)])
         .prop_map(|(units, seconds)| ModelLimit { units, seconds });
     let rule = (
         prop::option::of((0..2usize, 0..3usize)),
         prop::sample::subsequence(vec![0, 1], 0..=2),
-        lacking,
-        doing,
+        missing,
+        action,
         prop::collection::vec(limit, 1..3),
     );
-    let rule = rule.prop_map(|(matches, key, lacking, doing, limits)| ModelRule {
+    let rule = rule.prop_map(|(matches, key, missing, action, limits)| ModelRule {
         matches,
         key,
-        missing: lacking,
-        action: doing,
+        missing,
+        action,
         limits,
     });
     prop::collection::vec(rule, 1..5)
@@ -96,8 +95,8 @@ fn rules() -> impl Strategy<Value = Vec<ModelRule>> {
 fn requests() -> impl Strategy<Value = Vec<ModelRequest>> {
     let value = || prop::option::weighted(0.8, 0..3usize);
     let descriptor = ([value(), value()], 0..3u64);
-    let asking = (0..12u64, prop::collection::vec(descriptor, 1..3));
-    prop::collection::vec(asking.prop_map(|(after, descriptors)| ModelRequest { after, descriptors }), 1..25)
+    let request = (0..12u64, prop::collection::vec(descriptor, 1..3));
+    prop::collection::vec(request.prop_map(|(after, descriptors)| ModelRequest { after, descriptors }), 1..25)
 }
 
 fn file(rules: &[ModelRule], first: bool) -> String {
@@ -121,7 +120,9 @@ fn file(rules: &[ModelRule], first: bool) -> String {
                     ModelAction::ShadowBan => "shadow_ban".to_owned(),
                     ModelAction::Quota => "quota".to_owned(),
                     ModelAction::Soft => "{ soft: { margin: 50% } }".to_owned(),
-                    ModelAction::Elastic => format!("{{ elastic: {{ max: {}, pool: spare }} }}", 2 * limit.units),
+                    ModelAction::Elastic => {
+                        format!("{{ elastic: {{ max: {}, pool: spare }} }}", 2 * limit.units)
+                    }
                 };
                 let ModelLimit { units, seconds } = limit;
                 format!("{{ limit: {units} per {seconds}s, algorithm: fixed_window, action: {action} }}")
@@ -136,7 +137,7 @@ fn file(rules: &[ModelRule], first: bool) -> String {
     file
 }
 
-/// A counter: rule and limit, which of its parts, and the key.
+/// A counter: the rule, the limit, its part, and the key.
 type CounterKey = (usize, usize, &'static str, Vec<Option<usize>>);
 
 #[derive(Clone, Debug)]
@@ -149,7 +150,7 @@ struct ModelMatchedLimit {
     from_pool: bool,
 }
 
-/// What a part of a limit says.
+/// The outcome of a part of a limit.
 #[derive(Clone, Copy)]
 struct PartOutcome {
     fits: bool,
@@ -161,7 +162,7 @@ struct Model<'a> {
     rules: &'a [ModelRule],
     first: bool,
     now: u64,
-    /// By counter: the window it is of, and the count.
+    /// By counter: its window and the count.
     counts: HashMap<CounterKey, (u64, u64)>,
 }
 
@@ -173,28 +174,33 @@ struct ModelAnswer {
 }
 
 impl Model<'_> {
-    fn decide(&mut self, asking: &ModelRequest) -> ModelAnswer {
-        let mut touched: Vec<ModelMatchedLimit> =
-            asking.descriptors.iter().flat_map(|(values, cost)| self.matched_limits(values, *cost)).collect();
-        // Who finds nothing left of what is granted turns to the pool.
+    fn decide(&mut self, request: &ModelRequest) -> ModelAnswer {
+        let mut matched: Vec<ModelMatchedLimit> = request
+            .descriptors
+            .iter()
+            .flat_map(|(values, cost)| self.matched_limits(values, *cost))
+            .collect();
+        // A request that finds nothing left of the granted units borrows from the pool.
         loop {
-            let totals = self.totals(&touched);
-            let turns = |one: &ModelMatchedLimit| {
+            let totals = self.totals(&matched);
+            let borrows = |one: &ModelMatchedLimit| {
                 let granted = self.part_outcome(&totals, one, "granted");
                 self.rules[one.rule].action == ModelAction::Elastic
                     && !one.refused
                     && !one.from_pool
                     && !granted.fits
             };
-            let turning: Vec<usize> = (0..touched.len()).filter(|at| turns(&touched[*at])).collect();
-            if turning.is_empty() {
+            let borrowing: Vec<usize> = (0..matched.len()).filter(|at| borrows(&matched[*at])).collect();
+            if borrowing.is_empty() {
                 break;
             }
-            turning.into_iter().for_each(|at| touched[at].from_pool = true);
+            borrowing.into_iter().for_each(|at| matched[at].from_pool = true);
         }
-        let totals = self.totals(&touched);
-        let before: Vec<(AnswerKind, Option<u64>)> = touched.iter().map(|one| self.outcome_alone(&totals, one)).collect();
-        let blocking: Vec<&(AnswerKind, Option<u64>)> = before.iter().filter(|(fate, _)| !fate.passes()).collect();
+        let totals = self.totals(&matched);
+        let before: Vec<(AnswerKind, Option<u64>)> =
+            matched.iter().map(|one| self.outcome_alone(&totals, one)).collect();
+        let blocking: Vec<&(AnswerKind, Option<u64>)> =
+            before.iter().filter(|(kind, _)| !kind.passes()).collect();
         let passes = blocking.is_empty();
         if passes {
             for (counter, cost) in &totals {
@@ -206,20 +212,20 @@ impl Model<'_> {
             }
         }
         // Numbers are those after the charge.
-        let limits = touched
+        let limits = matched
             .iter()
             .zip(&before)
-            .map(|(one, (fate, _))| (one.rule, *fate, if one.refused { 0 } else { self.remaining(one) }))
+            .map(|(one, (kind, _))| (one.rule, *kind, if one.refused { 0 } else { self.remaining(one) }))
             .collect();
         let wait_of = |wait: Option<u64>| wait.unwrap_or(u64::MAX);
         let longest = blocking.iter().map(|(_, wait)| wait_of(*wait)).max().unwrap_or(0);
-        let fate = match passes {
-            true => before.iter().map(|(fate, _)| *fate).max().unwrap_or(AnswerKind::Allowed),
-            // The first of those that ask for the longest wait.
+        let kind = match passes {
+            true => before.iter().map(|(kind, _)| *kind).max().unwrap_or(AnswerKind::Allowed),
+            // The first limit with the longest wait.
             false => blocking.iter().find(|(_, wait)| wait_of(*wait) == longest).unwrap().0,
         };
         let retry_after_s = Some(longest).filter(|longest| *longest < u64::MAX);
-        ModelAnswer { kind: fate, retry_after_s, limits }
+        ModelAnswer { kind, retry_after_s, limits }
     }
 
     fn matched_limits(&self, values: &[Option<usize>; 2], cost: u64) -> Vec<ModelMatchedLimit> {
@@ -227,20 +233,20 @@ impl Model<'_> {
             |rule: &ModelRule| rule.matches.is_none_or(|(name, value)| values[name] == Some(value));
         let rules = self.rules.iter().enumerate().filter(|(_, rule)| matching(rule));
         let rules = rules.take(if self.first { 1 } else { usize::MAX });
-        let mut touched = Vec::new();
+        let mut matched = Vec::new();
         for (number, rule) in rules {
             let key: Vec<Option<usize>> = rule.key.iter().map(|name| values[*name]).collect();
-            let lacks = key.contains(&None);
-            if lacks && rule.missing == ModelMissing::Skip {
+            let is_missing = key.contains(&None);
+            if is_missing && rule.missing == ModelMissing::Skip {
                 continue;
             }
             for limit in 0..rule.limits.len() {
-                let refused = lacks && rule.missing == ModelMissing::Deny;
+                let refused = is_missing && rule.missing == ModelMissing::Deny;
                 let key = key.clone();
-                touched.push(ModelMatchedLimit { rule: number, limit, key, refused, cost, from_pool: false });
+                matched.push(ModelMatchedLimit { rule: number, limit, key, refused, cost, from_pool: false });
             }
         }
-        touched
+        matched
     }
 
     /// The parts of a limit that a request is charged to.
@@ -255,9 +261,9 @@ impl Model<'_> {
         }
     }
 
-    fn totals(&self, touched: &[ModelMatchedLimit]) -> BTreeMap<CounterKey, u64> {
+    fn totals(&self, matched: &[ModelMatchedLimit]) -> BTreeMap<CounterKey, u64> {
         let mut totals = BTreeMap::new();
-        for one in touched {
+        for one in matched {
             for part in self.parts(one) {
                 *totals.entry(part).or_insert(0) += one.cost;
             }
@@ -284,11 +290,16 @@ impl Model<'_> {
         self.counts.get(counter).filter(|(of, _)| *of == window).map_or(0, |(_, count)| *count)
     }
 
-    fn part_outcome(&self, totals: &BTreeMap<CounterKey, u64>, one: &ModelMatchedLimit, part: &'static str) -> PartOutcome {
+    fn part_outcome(
+        &self,
+        totals: &BTreeMap<CounterKey, u64>,
+        one: &ModelMatchedLimit,
+        part: &'static str,
+    ) -> PartOutcome {
         let counter =
             if part == "pool" { (0, 0, part, vec![]) } else { (one.rule, one.limit, part, one.key.clone()) };
         let (units, count) = (self.units(&counter), self.count(&counter));
-        // Of a part that is not charged, what this one alone would take of it.
+        // For a part that is not charged, what this request alone would take from it.
         let cost = totals.get(&counter).copied().unwrap_or(one.cost);
         let fits = count + cost <= units;
         let seconds = self.seconds(&counter);
@@ -299,10 +310,14 @@ impl Model<'_> {
         PartOutcome { fits, left: units.saturating_sub(count), wait_s }
     }
 
-    /// What would become of a request if there were only this limit, and how long it would have to wait.
-    fn outcome_alone(&self, totals: &BTreeMap<CounterKey, u64>, one: &ModelMatchedLimit) -> (AnswerKind, Option<u64>) {
-        let doing = self.rules[one.rule].action;
-        let over = match doing {
+    /// The answer to a request if there were only this limit, and how long it would have to wait.
+    fn outcome_alone(
+        &self,
+        totals: &BTreeMap<CounterKey, u64>,
+        one: &ModelMatchedLimit,
+    ) -> (AnswerKind, Option<u64>) {
+        let action = self.rules[one.rule].action;
+        let over = match action {
             ModelAction::Shadow => AnswerKind::ShadowDenied,
             ModelAction::Quota => AnswerKind::OverQuota,
             ModelAction::ShadowBan => AnswerKind::ShadowBanned,
@@ -312,24 +327,30 @@ impl Model<'_> {
             return (over, None);
         }
         let main = self.part_outcome(totals, one, "main");
-        match doing {
-            ModelAction::Soft if main.fits && !self.part_outcome(totals, one, "soft").fits => (AnswerKind::Soft, Some(0)),
+        match action {
+            ModelAction::Soft if main.fits && !self.part_outcome(totals, one, "soft").fits => {
+                (AnswerKind::Soft, Some(0))
+            }
             ModelAction::Elastic if one.from_pool => {
                 let pool = self.part_outcome(totals, one, "pool");
-                let fate = if main.fits && pool.fits { AnswerKind::Soft } else { over };
+                let kind = if main.fits && pool.fits { AnswerKind::Soft } else { over };
                 let wait = |wait: Option<u64>| wait.unwrap_or(u64::MAX);
-                // When what is granted has room again, or the pool.
+                // When the granted units or the pool have room again.
                 let granted = self.part_outcome(&self.totals_after_grant(one, totals), one, "granted");
                 let all = wait(main.wait_s).max(wait(pool.wait_s).min(wait(granted.wait_s)));
-                (fate, Some(all).filter(|all| *all < u64::MAX))
+                (kind, Some(all).filter(|all| *all < u64::MAX))
             }
             _ if main.fits => (AnswerKind::Allowed, Some(0)),
             _ => (over, main.wait_s),
         }
     }
 
-    /// What was asked of the part that is granted when this one turned to the pool: by all that have the same key.
-    fn totals_after_grant(&self, one: &ModelMatchedLimit, totals: &BTreeMap<CounterKey, u64>) -> BTreeMap<CounterKey, u64> {
+    /// What was asked of the granted part when this one borrowed from the pool: by all with the same key.
+    fn totals_after_grant(
+        &self,
+        one: &ModelMatchedLimit,
+        totals: &BTreeMap<CounterKey, u64>,
+    ) -> BTreeMap<CounterKey, u64> {
         let main = (one.rule, one.limit, "main", one.key.clone());
         let granted = (one.rule, one.limit, "granted", one.key.clone());
         BTreeMap::from([(granted, totals[&main])])
@@ -349,20 +370,20 @@ impl Model<'_> {
 fn the_engine_agrees_with_the_model(setup: Setup) {
     proptest!(proptest_config(500), |(rules in rules(), requests in requests(), first: bool)| {
         let file = file(&rules, first);
-        let bench = setup.fixture(&file);
+        let fixture = setup.fixture(&file);
         let mut model = Model { rules: &rules, first, now: 0, counts: HashMap::new() };
-        for (number, asking) in requests.iter().enumerate() {
-            bench.advance(asking.after);
-            model.now += asking.after;
-            let told = check(&bench, asking);
-            let expected = model.decide(asking);
-            prop_assert_eq!(told, expected, "request {} of {:?}\n{}", number, requests, file);
+        for (number, request) in requests.iter().enumerate() {
+            fixture.advance(request.after);
+            model.now += request.after;
+            let answer = check(&fixture, request);
+            let expected = model.decide(request);
+            prop_assert_eq!(answer, expected, "request {} of {:?}\n{}", number, requests, file);
         }
     });
 }
 
-fn check(bench: &EngineFixture, asking: &ModelRequest) -> ModelAnswer {
-    let entries: Vec<Vec<Entry<'_>>> = asking
+fn check(fixture: &EngineFixture, request: &ModelRequest) -> ModelAnswer {
+    let entries: Vec<Vec<Entry<'_>>> = request
         .descriptors
         .iter()
         .map(|(values, _)| {
@@ -372,11 +393,11 @@ fn check(bench: &EngineFixture, asking: &ModelRequest) -> ModelAnswer {
         .collect();
     let descriptors: Vec<Descriptor<'_>> = entries
         .iter()
-        .zip(&asking.descriptors)
+        .zip(&request.descriptors)
         .map(|(entries, (_, cost))| Descriptor::new(entries, *cost))
         .collect();
     let request = Request { domain: "api", descriptors: &descriptors };
-    bench.setup.check(&bench.engine, &request, summarize).unwrap()
+    fixture.setup.check(&fixture.engine, &request, summarize).unwrap()
 }
 
 fn summarize(answer: &Answer) -> ModelAnswer {

@@ -1,4 +1,4 @@
-//! What is told of an engine besides its answers: how many counters are live, and how long stages took.
+//! What an engine reports besides answers: how many counters are live, and how long the stages took.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use std::time::Duration;
 use tidegate::rules::{Descriptor, Entry, Request};
 use tidegate::{Clock, Engine, ManualClock, MemoryStore};
 
-use crate::engine::bench::{domains, with_request};
+use crate::engine::fixture::{domains, with_request};
 use crate::engine::setup::Setup;
 
-/// A counter of each kind: in pages, in ledgers, in leases.
+/// A counter of each kind: in pages, in usage logs, in leases.
 const ONE_COUNTER_OF_EACH_KIND: &str = "
 domain: api
 rules:
@@ -25,17 +25,17 @@ rules:
 
 #[test]
 fn few_live_counters_are_counted_exactly() {
-    let bench = Setup::Local.fixture(ONE_COUNTER_OF_EACH_KIND);
-    let live = || bench.engine.store().memory().live_counters(bench.clock.now());
+    let fixture = Setup::Local.fixture(ONE_COUNTER_OF_EACH_KIND);
+    let live = || fixture.engine.store().memory().live_counters(fixture.clock.now());
     assert_eq!(live(), 0);
     for user in 0..100 {
-        bench.check(&format!("user={user}"));
+        fixture.check(&format!("user={user}"));
     }
     assert_eq!(live(), 300);
-    bench.advance(30);
-    bench.check("user=0");
+    fixture.advance(30);
+    fixture.check("user=0");
     assert_eq!(live(), 201, "of 100 buckets, all but one are full again");
-    bench.advance(60);
+    fixture.advance(60);
     assert_eq!(live(), 0, "idle ones do not count, though they are there");
 }
 
@@ -58,13 +58,13 @@ fn many_live_counters_are_estimated() {
 
 #[test]
 fn stats_report_the_memory_bound() {
-    let bench = Setup::Local.fixture(ONE_COUNTER_OF_EACH_KIND);
-    let stats = bench.engine.store().memory().stats();
+    let fixture = Setup::Local.fixture(ONE_COUNTER_OF_EACH_KIND);
+    let stats = fixture.engine.store().memory().stats();
     assert_eq!(stats.bytes_max, 1 << 20);
     assert!(stats.bytes_used <= stats.bytes_max);
 }
 
-/// A clock that moves by a second whenever somebody looks at it shows how often that is.
+/// A clock that moves by a second at each reading, which shows how often it is read.
 #[derive(Clone, Default)]
 struct TickingClock(ManualClock);
 
@@ -96,13 +96,13 @@ fn stages_are_timed_on_request() {
     };
     let before = clock.0.now();
     assert_eq!(stages(false), None);
-    let looks = (clock.0.now().as_nanos() - before.as_nanos()) / 1_000_000_000;
+    let readings = (clock.0.now().as_nanos() - before.as_nanos()) / 1_000_000_000;
     let timed = stages(true).unwrap();
     assert_eq!((timed.matching_ns, timed.store_ns), (1_000_000_000, 1_000_000_000));
-    assert_eq!(looks, 1, "when it comes: nobody else looks at the clock");
+    assert_eq!(readings, 1, "only the arrival reads the clock");
 }
 
-/// What a future comes to that need not wait.
+/// The output of a future that need not wait.
 fn expect_ready<F: Future + Unpin>(mut future: F) -> F::Output {
     match Pin::new(&mut future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,

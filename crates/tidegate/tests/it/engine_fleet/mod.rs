@@ -1,12 +1,12 @@
-//! Rules over a store that a fleet shares: what only a shared store can do. It answers later, or not at all, and other
-//! processes use it too.
+//! Rules over a shared store: what only a shared store does. It answers later or not at all, and other processes use it
+//! too.
 //!
-//! The store is a memory store that stands for the shared one. What holds over any store is tested in `engine`.
+//! The store is a fake, with a memory store inside. What applies to any store is tested in `engine`.
 
-mod store_calls;
+mod concurrent_requests;
 mod fleet;
-mod later;
 mod leases;
 mod queues;
-mod concurrent_requests;
+mod slow_store;
+mod store_calls;
 mod store_failure;

@@ -4,15 +4,15 @@ use tidegate::rules::{AnswerKind, Ruleset};
 use tidegate::store::Charge;
 use tidegate::{Timer, Timestamp};
 use tidegate_core::KeyForm;
-use tidegate_testing::remote::StoreBehavior;
+use tidegate_testing::fake_store::StoreBehavior;
 
-use crate::engine::bench::{EngineFixture, domains, with_request};
-use crate::engine::setup::shared::{poll_once, expect_ready};
+use crate::engine::fixture::{EngineFixture, domains, with_request};
+use crate::engine::shared_engine::{expect_ready, poll_once};
 use crate::engine_fleet::fleet::Fleet;
 
-fn timed(bench: &EngineFixture, attributes: &str) -> tidegate::engine::StageTimes {
+fn timed(fixture: &EngineFixture, attributes: &str) -> tidegate::engine::StageTimes {
     with_request(attributes, 1, |request| {
-        poll_once(bench.engine.decide_timed(request)).unwrap().unwrap().stages.expect("it is timed")
+        poll_once(fixture.engine.decide_timed(request)).unwrap().unwrap().stages.expect("it is timed")
     })
 }
 
@@ -27,13 +27,13 @@ rules:
   - { name: b, limit: 1000 per second }
 ",
     );
-    for questions in 1..=3 {
+    for calls in 1..=3 {
         fleet.first().check("user=1;user=2");
-        assert_eq!(fleet.store.calls(), questions);
+        assert_eq!(fleet.store.calls(), calls);
     }
 }
 
-/// By their places in the plan: one rule of three says that its limits are to be asked every time.
+/// By positions in the plan: one rule of three turns the deny cache off for its limits.
 #[test]
 fn rules_choose_what_the_deny_cache_may_answer() {
     let file = |deny_cache: bool| {
@@ -57,7 +57,7 @@ rules:
     assert_eq!(fleet.store.cacheable(), [some, vec![true], vec![false]]);
 }
 
-/// With `count_denied` beside a pool it is looked at first which of them pays.
+/// With `count_denied` beside a pool, a peek first finds out which of them is charged.
 #[test]
 fn an_attempt_is_counted_once() {
     let fleet = Fleet::new(
@@ -70,11 +70,15 @@ rules:
   - { name: elastic, limit: { limit: 1 per hour, algorithm: fixed_window }, action: { elastic: { max: 9, pool: spare } } }
 ",
     );
-    let fates = fleet.first().kinds("user=1", 5);
-    assert_eq!(fates, [AnswerKind::Allowed, AnswerKind::Soft, AnswerKind::Soft, AnswerKind::Soft, AnswerKind::Denied]);
+    let kinds = fleet.first().kinds("user=1", 5);
+    assert_eq!(
+        kinds,
+        [AnswerKind::Allowed, AnswerKind::Soft, AnswerKind::Soft, AnswerKind::Soft, AnswerKind::Denied]
+    );
 }
 
-/// What denies a request that lacks a part of its key is where its other limits are, whatever their keys are.
+/// The charge that denies a request with a missing key part is in the same location as its other limits, whatever their
+/// keys are.
 #[test]
 fn a_denial_for_a_missing_key_has_the_placement_of_its_other_limits() {
     for key in ["user", "header.x-user", "path.token"] {
@@ -100,7 +104,7 @@ rules:
     }
 }
 
-/// Its limits may be in several places, and one of them would be charged before another denies it.
+/// Its limits may be in several locations, and one of them would be charged before another denies the request.
 #[test]
 fn a_request_denied_for_its_key_only_peeks() {
     let file = |limit: &str| {
@@ -122,7 +126,7 @@ rules:
         fleet.first().kinds("user=1 ip=::1 tenant=7", 3),
         [AnswerKind::Allowed, AnswerKind::Allowed, AnswerKind::Denied]
     );
-    // Unless it counts that somebody asked.
+    // Unless it counts attempts.
     let fleet = Fleet::new(1, &file(&limit.replace(" }", ", count_denied: true }")));
     assert_eq!(fleet.first().kinds("user=1 ip=::1", 2), [AnswerKind::Denied; 2]);
     assert_eq!(fleet.store.cacheable().len(), 2);
@@ -137,13 +141,13 @@ fn stages_are_timed() {
         tidegate::engine::StageTimes::default(),
         "the clock stands still"
     );
-    let server = fleet.first();
+    let node = fleet.first();
     fleet.store.set_behavior(StoreBehavior::ReplyLater);
     with_request("user=1", 1, |request| {
-        let mut deciding = std::pin::pin!(server.engine.decide_timed(request));
+        let mut deciding = std::pin::pin!(node.engine.decide_timed(request));
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         assert!(deciding.as_mut().poll(&mut context).is_pending());
-        server.advance(2);
+        node.advance(2);
         fleet.store.release_replies();
         let std::task::Poll::Ready(Ok(decided)) = deciding.as_mut().poll(&mut context) else {
             panic!("it is answered");
@@ -153,7 +157,7 @@ fn stages_are_timed() {
     });
 }
 
-/// A server polls them on whatever thread there is.
+/// A server polls them on any thread.
 #[test]
 fn futures_are_send() {
     fn assert_send<T: Send>(future: T) -> T {
@@ -161,8 +165,8 @@ fn futures_are_send() {
     }
     fn all_calls<C: Timer + Send + Sync + 'static>(engine: &crate::engine::setup::TestEngine<C>) {
         with_request("user=1", 1, |request| {
-            let fate = expect_ready(assert_send(engine.decide(request))).map(|decided| decided.answer.kind);
-            assert_eq!(fate, Ok(AnswerKind::Allowed));
+            let kind = expect_ready(assert_send(engine.decide(request))).map(|decided| decided.answer.kind);
+            assert_eq!(kind, Ok(AnswerKind::Allowed));
             drop(assert_send(engine.lease(request, None)));
             drop(assert_send(engine.peek(request)));
             drop(assert_send(engine.explain(request)));
@@ -173,17 +177,17 @@ fn futures_are_send() {
     all_calls(&Fleet::new(1, "{ domain: api, rules: [ { name: a, limit: 5 per minute } ] }").first().engine);
 }
 
-/// What is asked with rules that are gone is answered by them.
+/// A request is answered by the rules that it was asked with, even if they were replaced.
 #[test]
 fn a_pending_request_keeps_its_rules() {
     let fleet = Fleet::new(1, "{ domain: api, rules: [ { name: old, limit: 5 per minute } ] }");
-    let server = fleet.first();
+    let node = fleet.first();
     fleet.store.set_behavior(StoreBehavior::ReplyLater);
     with_request("user=1", 1, |request| {
-        let mut deciding = std::pin::pin!(server.engine.decide(request));
+        let mut deciding = std::pin::pin!(node.engine.decide(request));
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         assert!(deciding.as_mut().poll(&mut context).is_pending());
-        server.reload("{ domain: api, rules: [] }");
+        node.reload("{ domain: api, rules: [] }");
         fleet.store.release_replies();
         let std::task::Poll::Ready(Ok(decided)) = deciding.as_mut().poll(&mut context) else {
             panic!("it is answered");

@@ -1,18 +1,18 @@
-//! Without the shared store: what each rule says becomes of its limits.
+//! Without the shared store: the `on_store_failure` of each rule decides.
 
 use tidegate::rules::{Answer, AnswerKind};
 use tidegate::store::{Charge, Counter, Op};
 use tidegate::{EngineError, Nanos, StoreError, Wait};
-use tidegate_testing::remote::StoreBehavior;
+use tidegate_testing::fake_store::StoreBehavior;
 
-use crate::engine::bench::{EngineFixture, AnswerSummary, with_request};
-use crate::engine::setup::shared::{self, poll_once, expect_ready};
+use crate::engine::fixture::{AnswerSummary, EngineFixture, with_request};
+use crate::engine::shared_engine::{self, expect_ready, poll_once};
 use crate::engine_fleet::fleet::Fleet;
 
-/// What is told, and whether it was marked.
-fn kind_and_degraded(bench: &EngineFixture, attributes: &str) -> (AnswerKind, bool) {
+/// The answer, and whether it is marked as degraded.
+fn kind_and_degraded(fixture: &EngineFixture, attributes: &str) -> (AnswerKind, bool) {
     with_request(attributes, 1, |request| {
-        shared::check(&bench.engine, request, |answer| (answer.kind, answer.degraded)).unwrap()
+        shared_engine::check(&fixture.engine, request, |answer| (answer.kind, answer.degraded)).unwrap()
     })
 }
 
@@ -29,10 +29,10 @@ fn each_node_enforces_its_share() {
     let fleet = Fleet::new(4, POLICIES);
     assert_eq!(kind_and_degraded(fleet.first(), "is=local user=1"), (AnswerKind::Allowed, false));
     fleet.stop_store();
-    for server in &fleet.nodes {
-        // Its own memory knows nothing of what was used before.
-        assert_eq!(server.count_passing("is=local user=1", 9), 3);
-        assert_eq!(kind_and_degraded(server, "is=local user=1"), (AnswerKind::Denied, true));
+    for node in &fleet.nodes {
+        // The memory of the node does not know what was used before.
+        assert_eq!(node.count_passing("is=local user=1", 9), 3);
+        assert_eq!(kind_and_degraded(node, "is=local user=1"), (AnswerKind::Denied, true));
     }
     fleet.resume_store();
     assert_eq!(kind_and_degraded(fleet.first(), "is=local user=1"), (AnswerKind::Allowed, false));
@@ -46,19 +46,19 @@ fn a_share_follows_the_number_of_nodes_and_is_at_least_one() {
     for (nodes, share) in [(12, 1), (5, 2), (100, 1), (1, 12)] {
         let user = format!("is=local user={nodes}");
         fleet.store.set_nodes(nodes);
-        assert_eq!(fleet.first().count_passing(&user, 20), share, "{nodes} servers");
+        assert_eq!(fleet.first().count_passing(&user, 20), share, "{nodes} nodes");
     }
 }
 
-/// It will fit when the store is back, so it is not told that it never does.
+/// The cost will fit when the store is back, so the answer is not "never".
 #[test]
 fn a_cost_above_the_share_gets_a_retry_after() {
     let fleet = Fleet::new(4, POLICIES);
     fleet.stop_store();
-    let told = fleet.first().check_cost("is=local user=1", 4);
-    assert_eq!((told.kind, told.retry_after_ms), (AnswerKind::Denied, Some(1000)));
-    let told = fleet.first().check_cost("is=local user=1", 13);
-    assert_eq!((told.kind, told.retry_after_ms), (AnswerKind::Denied, None), "more than there ever is");
+    let answer = fleet.first().check_cost("is=local user=1", 4);
+    assert_eq!((answer.kind, answer.retry_after_ms), (AnswerKind::Denied, Some(1000)));
+    let answer = fleet.first().check_cost("is=local user=1", 13);
+    assert_eq!((answer.kind, answer.retry_after_ms), (AnswerKind::Denied, None), "more than there ever is");
     fleet.resume_store();
     assert_eq!(fleet.first().check_cost("is=local user=1", 4).kind, AnswerKind::Allowed);
 }
@@ -68,8 +68,8 @@ fn policy_allow_skips_the_limit() {
     let fleet = Fleet::new(2, POLICIES);
     fleet.stop_store();
     assert_eq!(fleet.first().count_passing("is=open user=1", 9), 9);
-    let told = fleet.first().check("is=open user=1");
-    assert_eq!((told.kind, told.remaining, told.limits[0].2), (AnswerKind::Allowed, 3, 3));
+    let answer = fleet.first().check("is=open user=1");
+    assert_eq!((answer.kind, answer.remaining, answer.limits[0].2), (AnswerKind::Allowed, 3, 3));
     assert_eq!(kind_and_degraded(fleet.first(), "is=open user=1"), (AnswerKind::Allowed, true));
     fleet.resume_store();
     assert_eq!(fleet.first().count_passing("is=open user=1", 9), 3, "nothing was counted meanwhile");
@@ -79,15 +79,18 @@ fn policy_allow_skips_the_limit() {
 fn policy_deny_denies_requests() {
     let fleet = Fleet::new(2, POLICIES);
     fleet.stop_store();
-    let told = fleet.first().check("is=closed user=1");
-    assert_eq!((told.kind, told.retry_after_ms, told.remaining), (AnswerKind::Unavailable, Some(1000), 0));
-    assert_eq!((told.rule.as_deref(), told.kind.as_str()), (Some("closed"), "unavailable"));
+    let answer = fleet.first().check("is=closed user=1");
+    assert_eq!(
+        (answer.kind, answer.retry_after_ms, answer.remaining),
+        (AnswerKind::Unavailable, Some(1000), 0)
+    );
+    assert_eq!((answer.rule.as_deref(), answer.kind.as_str()), (Some("closed"), "unavailable"));
     assert_eq!(kind_and_degraded(fleet.first(), "is=closed user=1"), (AnswerKind::Unavailable, true));
     fleet.resume_store();
     assert_eq!(fleet.first().count_passing("is=closed user=1", 9), 3);
 }
 
-/// One that is turned away is so whatever others say, and is charged nowhere.
+/// A request that one rule denies is denied, whatever other rules decide, and is charged nowhere.
 #[test]
 fn a_request_denied_by_policy_is_charged_nothing() {
     let fleet = Fleet::new(
@@ -100,21 +103,25 @@ rules:
   - { name: open, limit: { limit: 1 per hour, algorithm: fixed_window }, on_store_failure: allow }
 ",
     );
-    let server = fleet.first();
+    let node = fleet.first();
     fleet.stop_store();
     for _ in 0..5 {
-        let told = server.check("user=1 path=/pay");
-        assert_eq!((told.kind, told.rule.as_deref()), (AnswerKind::Unavailable, Some("closed")));
-        assert_eq!(told.limits[0], ("slow".to_owned(), AnswerKind::Allowed, 1), "as the next would find it");
+        let answer = node.check("user=1 path=/pay");
+        assert_eq!((answer.kind, answer.rule.as_deref()), (AnswerKind::Unavailable, Some("closed")));
+        assert_eq!(
+            answer.limits[0],
+            ("slow".to_owned(), AnswerKind::Allowed, 1),
+            "as the next would find it"
+        );
     }
-    assert_eq!(server.count_passing("user=1", 5), 2);
-    // The longest wait is another limit's, which decides nothing.
-    let told = server.check("user=1 path=/pay");
-    assert_eq!((told.kind, told.rule.as_deref()), (AnswerKind::Unavailable, Some("closed")));
-    assert_eq!(told.limits[0].1, AnswerKind::Denied);
+    assert_eq!(node.count_passing("user=1", 5), 2);
+    // The longest wait belongs to another limit, which decides nothing.
+    let answer = node.check("user=1 path=/pay");
+    assert_eq!((answer.kind, answer.rule.as_deref()), (AnswerKind::Unavailable, Some("closed")));
+    assert_eq!(answer.limits[0].1, AnswerKind::Denied);
 }
 
-/// Those that deny nobody do not begin to.
+/// Limits that never deny do not start to.
 #[test]
 fn shadow_and_quota_limits_deny_nothing_without_the_store() {
     let fleet = Fleet::new(
@@ -122,16 +129,19 @@ fn shadow_and_quota_limits_deny_nothing_without_the_store() {
         "
 domain: api
 rules:
-  - { name: dry, limit: { limit: 4 per hour, algorithm: fixed_window }, action: shadow, on_store_failure: deny }
+  - { name: shadow, limit: { limit: 4 per hour, algorithm: fixed_window }, action: shadow, on_store_failure: deny }
   - { name: quota, limit: { limit: 6 per hour, algorithm: fixed_window }, action: quota, on_store_failure: deny }
 ",
     );
     fleet.stop_store();
-    let fates = fleet.first().kinds("user=1", 4);
-    assert_eq!(fates, [AnswerKind::Allowed, AnswerKind::Allowed, AnswerKind::ShadowDenied, AnswerKind::OverQuota]);
+    let kinds = fleet.first().kinds("user=1", 4);
+    assert_eq!(
+        kinds,
+        [AnswerKind::Allowed, AnswerKind::Allowed, AnswerKind::ShadowDenied, AnswerKind::OverQuota]
+    );
 }
 
-/// A request that lacks a part of its key is denied for that, whether anybody answers or not.
+/// A request with a missing key part is denied for that, whether the store answers or not.
 #[test]
 fn a_request_without_a_key_is_denied_and_not_unavailable() {
     let fleet = Fleet::new(
@@ -145,13 +155,13 @@ rules:
     );
     assert_eq!(kind_and_degraded(fleet.first(), "ip=1"), (AnswerKind::Denied, false));
     fleet.stop_store();
-    let told = fleet.first().check("ip=1");
-    assert_eq!((told.kind, told.retry_after_ms), (AnswerKind::Denied, None));
-    assert_eq!(told.limits[1].2, 5, "nothing is charged");
+    let answer = fleet.first().check("ip=1");
+    assert_eq!((answer.kind, answer.retry_after_ms), (AnswerKind::Denied, None));
+    assert_eq!(answer.limits[1].2, 5, "nothing is charged");
     assert_eq!(fleet.first().check("user=1").kind, AnswerKind::Unavailable);
 }
 
-/// What touches nothing asks nobody.
+/// A request without limits does not ask the store.
 #[test]
 fn an_unlimited_request_is_not_degraded() {
     let fleet = Fleet::new(1, POLICIES);
@@ -193,7 +203,7 @@ fn pools_are_divided_among_nodes() {
     assert_eq!(fleet.first().count_passing("is=local user=1", 20), 12);
 }
 
-/// A soft limit and its margin, and a limit that is tried out.
+/// A soft limit with its margin, and a candidate.
 #[test]
 fn all_parts_of_a_limit_are_divided_among_nodes() {
     let fleet = Fleet::new(
@@ -208,11 +218,11 @@ rules:
 ",
     );
     fleet.stop_store();
-    let told: Vec<AnswerSummary> = (0..4).map(|_| fleet.first().check("user=1")).collect();
-    let fates: Vec<AnswerKind> = told.iter().map(|told| told.kind).collect();
-    assert_eq!(fates, [AnswerKind::Allowed, AnswerKind::Allowed, AnswerKind::Soft, AnswerKind::Denied]);
-    let tried: Vec<AnswerKind> = told.iter().map(|told| told.candidates[0].1).collect();
-    assert_eq!(tried, [AnswerKind::Allowed, AnswerKind::Denied, AnswerKind::Denied, AnswerKind::Denied]);
+    let answers: Vec<AnswerSummary> = (0..4).map(|_| fleet.first().check("user=1")).collect();
+    let kinds: Vec<AnswerKind> = answers.iter().map(|answer| answer.kind).collect();
+    assert_eq!(kinds, [AnswerKind::Allowed, AnswerKind::Allowed, AnswerKind::Soft, AnswerKind::Denied]);
+    let candidates: Vec<AnswerKind> = answers.iter().map(|answer| answer.candidates[0].1).collect();
+    assert_eq!(candidates, [AnswerKind::Allowed, AnswerKind::Denied, AnswerKind::Denied, AnswerKind::Denied]);
 }
 
 #[test]
@@ -220,11 +230,11 @@ fn a_candidate_is_skipped_with_its_rule() {
     let file = "{ domain: api, rules: [ { name: a, limit: 9 per hour, on_store_failure: allow, candidate: 1 per hour } ] }";
     let fleet = Fleet::new(1, file);
     fleet.stop_store();
-    let told: Vec<AnswerSummary> = (0..3).map(|_| fleet.first().check("user=1")).collect();
-    assert!(told.iter().all(|told| told.candidates[0].1 == AnswerKind::Allowed));
+    let answers: Vec<AnswerSummary> = (0..3).map(|_| fleet.first().check("user=1")).collect();
+    assert!(answers.iter().all(|answer| answer.candidates[0].1 == AnswerKind::Allowed));
 }
 
-/// What it was asked for may have been charged, and it is not asked twice: less is admitted than the limit, never more.
+/// The call may have been charged, and the store is not asked twice: less is admitted than the limit, never more.
 #[test]
 fn a_charge_with_a_lost_reply_stays_charged() {
     let fleet = Fleet::new(1, POLICIES);
@@ -235,7 +245,7 @@ fn a_charge_with_a_lost_reply_stays_charged() {
     assert_eq!(fleet.first().count_passing("is=local user=1", 20), 7);
 }
 
-/// Once it did not answer, a request goes on without it: pools and candidates are not asked for in vain.
+/// Once the store did not answer, a request continues without it: pools and candidates are not asked.
 #[test]
 fn a_failed_store_is_asked_once_per_request() {
     let file = ELASTIC
@@ -276,8 +286,8 @@ fn too_many_limits_are_an_error_with_and_without_the_store() {
     let rule = |number: usize| format!("  - {{ name: r{number}, limit: 5 per minute }}\n");
     let rules: String = (0..65).map(rule).collect();
     let fleet = Fleet::new(1, &format!("domain: api\nrules:\n{rules}"));
-    for cut_off in [false, true] {
-        if cut_off {
+    for is_stopped in [false, true] {
+        if is_stopped {
             fleet.stop_store();
         }
         let engine = &fleet.first().engine;
@@ -291,7 +301,7 @@ fn too_many_limits_are_an_error_with_and_without_the_store() {
     assert_eq!(fleet.store.calls(), 0);
 }
 
-/// What a process was charged while it was on its own is forgotten with the rest.
+/// A reset also removes what the process was charged while the store did not answer.
 #[test]
 fn a_reset_clears_both_stores() {
     let fleet = Fleet::new(1, POLICIES);
@@ -311,61 +321,67 @@ fn a_limit_without_rules_is_divided_among_nodes() {
     let fleet = Fleet::new(3, POLICIES);
     let counter = Counter::new("mine", 0, "{algorithm: fixed_window, limit: 6, per: 1h}".parse().unwrap());
     let charge = Charge::new(b"key", &counter, 1);
-    let ask = |op| expect_ready(fleet.first().engine.check_charge(&charge, op));
+    let check = |op| expect_ready(fleet.first().engine.check_charge(&charge, op));
     for _ in 0..2 {
-        let looked = ask(Op::Peek);
-        assert_eq!((looked.decision.remaining, looked.degraded), (5, false));
+        let peeked = check(Op::Peek);
+        assert_eq!((peeked.decision.remaining, peeked.degraded), (5, false));
     }
-    let passing = |times| (0..times).filter(|_| ask(Op::Check).decision.is_allowed()).count();
+    let passing = |times| (0..times).filter(|_| check(Op::Check).decision.is_allowed()).count();
     assert_eq!(passing(9), 6);
     fleet.stop_store();
-    assert!(ask(Op::Peek).degraded);
+    assert!(check(Op::Peek).degraded);
     assert_eq!(passing(9), 2);
-    let denied = ask(Op::Check);
+    let denied = check(Op::Check);
     assert_eq!((denied.decision.is_allowed(), denied.degraded), (false, true));
 }
 
-/// As a request is that rules are about.
+/// The same as for a request with rules.
 #[test]
 fn a_cost_above_the_share_of_a_limit_without_rules_gets_a_retry_after() {
     let fleet = Fleet::new(4, POLICIES);
     let counter = Counter::new("mine", 0, "{limit: 10, per: 60s, burst: 10}".parse().unwrap());
-    let ask = |cost| {
+    let check = |cost| {
         let charge = Charge::new(b"key", &counter, cost);
         expect_ready(fleet.first().engine.check_charge(&charge, Op::Check)).decision
     };
     fleet.stop_store();
     let after = |seconds: u128| Wait::of(Nanos::new(seconds * 1_000_000_000));
-    assert_eq!((ask(5).is_allowed(), ask(5).retry_after), (false, after(1)));
-    assert_eq!(ask(11).retry_after, Wait::NEVER, "more than there ever is");
+    assert_eq!((check(5).is_allowed(), check(5).retry_after), (false, after(1)));
+    assert_eq!(check(11).retry_after, Wait::NEVER, "more than there ever is");
 }
 
-/// Its answer is reported and nothing else, so that one who was answered by the store is not told otherwise.
+/// Only the candidate's own outcome is reported. A request that the store answered is not degraded.
 #[test]
 fn a_failed_candidate_does_not_degrade_the_answer() {
     let fleet =
         Fleet::new(1, "{ domain: api, rules: [ { name: a, limit: 9 per hour, candidate: 1 per hour } ] }");
-    let server = fleet.first();
+    let node = fleet.first();
     fleet.store.set_behavior(StoreBehavior::ReplyLater);
     with_request("user=1", 1, |request| {
-        let told = |answer: &Answer| (answer.kind, answer.degraded, answer.candidates().len());
-        let mut decided = std::pin::pin!(server.engine.decide(request));
+        let summary = |answer: &Answer| (answer.kind, answer.degraded, answer.candidates().len());
+        let mut decided = std::pin::pin!(node.engine.decide(request));
         assert!(poll_once(decided.as_mut()).is_none());
-        // What it was asked is answered, what it is asked next is not.
+        // The store answers the first call, and not the next.
         *fleet.store.behavior() = StoreBehavior::Fail(StoreError::TimedOut);
         fleet.store.release_replies();
-        assert_eq!(told(&poll_once(decided.as_mut()).unwrap().unwrap().answer), (AnswerKind::Allowed, false, 1));
+        assert_eq!(
+            summary(&poll_once(decided.as_mut()).unwrap().unwrap().answer),
+            (AnswerKind::Allowed, false, 1)
+        );
         fleet.store.set_behavior(StoreBehavior::ReplyLater);
-        let mut peeked = std::pin::pin!(server.engine.peek(request));
+        let mut peeked = std::pin::pin!(node.engine.peek(request));
         assert!(poll_once(peeked.as_mut()).is_none());
         *fleet.store.behavior() = StoreBehavior::Fail(StoreError::TimedOut);
         fleet.store.release_replies();
-        assert_eq!(told(&poll_once(peeked.as_mut()).unwrap().unwrap().answer), (AnswerKind::Allowed, false, 1));
+        assert_eq!(
+            summary(&poll_once(peeked.as_mut()).unwrap().unwrap().answer),
+            (AnswerKind::Allowed, false, 1)
+        );
     });
     assert_eq!(fleet.store.calls(), 4);
 }
 
-/// The store is asked again with every request, and is the one that counts as soon as it answers.
+/// The store is asked again with every request, and counts again as soon as it answers.
 #[test]
 fn each_request_asks_the_store_again() {
     let fleet = Fleet::new(1, POLICIES);
@@ -378,7 +394,7 @@ fn each_request_asks_the_store_again() {
     assert_eq!(fleet.store.calls(), 6);
 }
 
-/// An answer is marked whatever it is merged from afterwards.
+/// A degraded answer stays marked when it is merged.
 #[test]
 fn a_denied_answer_stays_degraded() {
     let fleet = Fleet::new(1, POLICIES);
@@ -389,7 +405,7 @@ fn a_denied_answer_stays_degraded() {
             answer.deny(0, tidegate::Wait::NEVER);
             (answer.degraded, answer.kind)
         };
-        let told = shared::check(&fleet.first().engine, request, denied).unwrap();
-        assert_eq!(told, (true, AnswerKind::Denied));
+        let answer = shared_engine::check(&fleet.first().engine, request, denied).unwrap();
+        assert_eq!(answer, (true, AnswerKind::Denied));
     });
 }

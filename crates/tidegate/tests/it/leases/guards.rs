@@ -1,4 +1,4 @@
-//! What is held is given back when its holder is done, however that comes about.
+//! A guard releases its lease when it is dropped, in every way that can happen.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,18 +63,18 @@ fn a_guard_without_a_lease_releases_nothing() {
 #[test]
 fn a_renewal_extends_the_lease_and_keeps_its_fencing_token() {
     let (limiter, clock) = limiter_of_two();
-    let mut holding = limiter.try_acquire(KEY, 2).unwrap();
-    let fence = holding.fencing_token();
+    let mut admitted = limiter.try_acquire(KEY, 2).unwrap();
+    let fence = admitted.fencing_token();
     for _ in 0..5 {
         clock.advance(9 * SECOND);
-        assert!(matches!(holding.renew(), Renewal::Renewed(_)));
-        assert_eq!(holding.fencing_token(), fence);
+        assert!(matches!(admitted.renew(), Renewal::Renewed(_)));
+        assert_eq!(admitted.fencing_token(), fence);
         assert_eq!(free(&limiter), 0);
     }
     clock.advance(10 * SECOND);
     assert_eq!(free(&limiter), 2);
-    assert_eq!(holding.renew(), Renewal::Expired);
-    assert_eq!(holding.release(), Release::Expired);
+    assert_eq!(admitted.renew(), Renewal::Expired);
+    assert_eq!(admitted.release(), Release::Expired);
 }
 
 #[test]
@@ -82,8 +82,8 @@ fn a_shorter_lease_is_renewed_for_its_own_ttl() {
     let (limiter, clock) = limiter_of_two();
     let mut short = limiter.try_acquire_for(KEY, 1, 3 * SECOND).unwrap();
     let long = limiter.try_acquire_for(KEY, 1, 300 * SECOND).unwrap();
-    let lasts_ns = |holding: &tidegate::Admitted<'_, ManualClock>| {
-        holding.lease().unwrap().expires.as_nanos() - tidegate::Clock::now(&clock).as_nanos()
+    let lasts_ns = |admitted: &tidegate::Admitted<'_, ManualClock>| {
+        admitted.lease().unwrap().expires.as_nanos() - tidegate::Clock::now(&clock).as_nanos()
     };
     assert_eq!(lasts_ns(&short), 3_000_000_000);
     assert_eq!(lasts_ns(&long), 10_000_000_000);
@@ -96,7 +96,7 @@ fn a_shorter_lease_is_renewed_for_its_own_ttl() {
     assert_eq!(long.release(), Release::Released);
 }
 
-/// A clock that steps back, as one of several machines may, does not hand out what is over already.
+/// If a clock is behind, as that of one of several machines may be, a lease must not be over when it is granted.
 #[test]
 fn a_lease_acquired_by_a_late_clock_lasts_as_long() {
     let (limiter, clock) = limiter_of_two();
@@ -114,13 +114,13 @@ fn a_lease_acquired_by_a_late_clock_lasts_as_long() {
 fn an_owned_guard_moves_to_another_thread() {
     let (limiter, _) = limiter_of_two();
     let limiter = Arc::new(limiter);
-    let holding = limiter.try_acquire_owned(KEY, 2).unwrap();
+    let admitted = limiter.try_acquire_owned(KEY, 2).unwrap();
     assert_eq!(free(&limiter), 0);
-    let released = std::thread::spawn(move || holding.release()).join().unwrap();
+    let released = std::thread::spawn(move || admitted.release()).join().unwrap();
     assert_eq!(released, Release::Released);
     assert_eq!(free(&limiter), 2);
-    let holding = limiter.try_acquire_owned(KEY, 1).unwrap();
-    std::thread::spawn(move || drop(holding)).join().unwrap();
+    let admitted = limiter.try_acquire_owned(KEY, 1).unwrap();
+    std::thread::spawn(move || drop(admitted)).join().unwrap();
     assert_eq!(free(&limiter), 2);
 }
 
@@ -131,7 +131,7 @@ fn a_panic_releases_the_guard() {
         let holder = scope.spawn(|| {
             let _holding = limiter.try_acquire(KEY, 2).unwrap();
             assert_eq!(free(&limiter), 0);
-            // Without a message: this is meant.
+            // `resume_unwind` prints no message: this panic is intended.
             std::panic::resume_unwind(Box::new("on purpose"));
         });
         assert!(holder.join().is_err());

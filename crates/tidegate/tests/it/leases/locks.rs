@@ -1,9 +1,9 @@
-//! Locks: one at a time, and old holders kept out.
+//! Locks: one holder at a time, and earlier holders refused.
 
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
-use tidegate::{FencingToken, FencingGuard, Locks, ManualClock, MemoryStore, Release, Renewal, Timestamp};
+use tidegate::{FencingGuard, FencingToken, Locks, ManualClock, MemoryStore, Release, Renewal, Timestamp};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -25,13 +25,13 @@ fn eight_threads_count_as_one() {
             scope.spawn(|| {
                 barrier.wait();
                 for _ in 0..LOCKS_PER_THREAD {
-                    let held = locks.lock_blocking("counter", 3_600 * SECOND).unwrap();
-                    // In two steps: two holders at once would lose a count.
-                    let seen = *counter.lock().unwrap();
+                    let lock = locks.lock_blocking("counter", 3_600 * SECOND).unwrap();
+                    // In two steps: two holders at the same time would lose a count.
+                    let count = *counter.lock().unwrap();
                     std::thread::yield_now();
-                    *counter.lock().unwrap() = seen + 1;
-                    let before = std::mem::replace(&mut *highest.lock().unwrap(), held.fencing_token());
-                    assert!(before < held.fencing_token());
+                    *counter.lock().unwrap() = count + 1;
+                    let before = std::mem::replace(&mut *highest.lock().unwrap(), lock.fencing_token());
+                    assert!(before < lock.fencing_token());
                 }
             });
         }
@@ -48,7 +48,7 @@ fn a_paused_holder_is_refused_by_its_stale_fencing_token() {
     assert_eq!(file.admit(paused.fencing_token()), Ok(()));
     clock.advance(10 * SECOND);
     let other = locks.try_lock("file", 10 * SECOND).unwrap();
-    // Until the other one has been there, the file cannot know.
+    // The file cannot know of the other holder until that one has presented its token.
     assert_eq!(file.admit(paused.fencing_token()), Ok(()));
     assert_eq!(file.admit(other.fencing_token()), Ok(()));
     let stale = file.admit(paused.fencing_token()).unwrap_err();
@@ -58,7 +58,7 @@ fn a_paused_holder_is_refused_by_its_stale_fencing_token() {
     assert_eq!(paused.release(), Release::Expired);
     assert_eq!(file.admit(other.fencing_token()), Ok(()));
     assert_eq!(file.highest(), other.fencing_token());
-    // A gate that comes back knows what it has kept.
+    // A guard that restarts knows the token that it has kept.
     let again = FencingGuard::with_highest(file.highest());
     assert_eq!(again.admit(stale.presented), Err(stale));
     assert_eq!(again.admit(other.fencing_token()), Ok(()));
@@ -83,9 +83,9 @@ fn a_clock_that_is_behind_does_not_admit_two_holders() {
     let (locks, clock) = locks();
     drop(locks.try_lock("file", 10 * SECOND).unwrap());
     clock.set(Timestamp::from_nanos(1_699_999_000_000_000_000));
-    let held = locks.try_lock("file", 10 * SECOND).unwrap();
+    let lock = locks.try_lock("file", 10 * SECOND).unwrap();
     assert!(locks.try_lock("file", 10 * SECOND).is_err());
-    assert_eq!(held.release(), Release::Released);
+    assert_eq!(lock.release(), Release::Released);
 }
 
 #[test]
@@ -93,11 +93,11 @@ fn a_peek_at_a_lock_changes_nothing_and_is_right() {
     let (locks, clock) = locks();
     assert!(locks.peek("file").is_allowed());
     assert!(locks.peek("file").is_allowed());
-    let held = locks.try_lock("file", 10 * SECOND).unwrap();
+    let lock = locks.try_lock("file", 10 * SECOND).unwrap();
     assert!(!locks.peek("file").is_allowed());
     clock.advance(4 * SECOND);
     assert_eq!(locks.peek("file").retry_after.span().unwrap().get(), 6_000_000_000);
-    drop(held);
+    drop(lock);
     assert!(locks.peek("file").is_allowed());
 }
 
@@ -121,9 +121,9 @@ fn a_lock_lease_for_another_holder_lasts_for_its_ttl() {
 #[test]
 fn a_lock_with_a_zero_ttl_lasts_for_the_minimum_ttl() {
     let (locks, clock) = locks();
-    let held = locks.try_lock("file", Duration::ZERO).unwrap();
+    let lock = locks.try_lock("file", Duration::ZERO).unwrap();
     assert!(locks.try_lock("file", Duration::ZERO).is_err());
     clock.advance(Duration::from_millis(1));
     assert!(locks.try_lock("file", Duration::ZERO).is_ok());
-    assert_eq!(held.release(), Release::Expired);
+    assert_eq!(lock.release(), Release::Expired);
 }

@@ -40,25 +40,29 @@ fn expired_leases_free_memory() {
 fn released_leases_free_memory() {
     let (limiter, clock) = limiter("{algorithm: concurrency, limit: 2, ttl: 1h}");
     for key in 0..100_000_u64 {
-        let held = limiter.try_acquire(key.to_le_bytes(), 2).unwrap();
+        let admitted = limiter.try_acquire(key.to_le_bytes(), 2).unwrap();
         clock.advance(Duration::from_micros(10));
-        assert_eq!(held.release(), Release::Released);
+        assert_eq!(admitted.release(), Release::Released);
     }
     assert_eq!(limiter.stats().live_evictions, 0);
 }
 
-/// A key whose state was given up or forgotten hands out higher numbers than before, even in the same microsecond.
+/// A key whose state was evicted or reset grants higher fencing tokens than before, even in the same microsecond.
 #[test]
 fn fencing_tokens_grow_after_an_eviction() {
     let (limiter, clock) = limiter("{algorithm: concurrency, limit: 1, ttl: 1h}");
     let mut last = FencingToken::default();
     let mut flood = 0_u64;
     for round in 0..20 {
-        // Several in one microsecond, so that numbers are ahead of the time.
+        // Several in one microsecond, so that fencing tokens are ahead of the time.
         for _ in 0..5 {
-            let held = limiter.try_acquire("key", 1).unwrap();
-            assert!(held.fencing_token() > last, "round {round}: {} after {last}", held.fencing_token());
-            last = held.fencing_token();
+            let admitted = limiter.try_acquire("key", 1).unwrap();
+            assert!(
+                admitted.fencing_token() > last,
+                "round {round}: {} after {last}",
+                admitted.fencing_token()
+            );
+            last = admitted.fencing_token();
         }
         let lost = limiter.stats().live_evictions + 4_000;
         while limiter.stats().live_evictions < lost {
@@ -76,12 +80,12 @@ fn an_idle_key_issues_higher_fencing_tokens() {
     let (limiter, clock) = limiter("{algorithm: concurrency, limit: 1, ttl: 1ms}");
     let mut last = FencingToken::default();
     for round in 0..2_000_u64 {
-        let held = limiter.try_acquire("key", 1).unwrap();
-        assert!(held.fencing_token() > last, "round {round}");
-        last = held.fencing_token();
-        drop(held);
+        let admitted = limiter.try_acquire("key", 1).unwrap();
+        assert!(admitted.fencing_token() > last, "round {round}");
+        last = admitted.fencing_token();
+        drop(admitted);
         clock.advance(Duration::from_nanos(round * 7 % 3_000));
-        // Others come and sweep what is idle.
+        // Other keys are added, which sweeps idle ones.
         for other in 3 * round..3 * round + 3 {
             let _ = limiter.lease(other.to_le_bytes(), 1, None);
         }
@@ -101,7 +105,7 @@ fn a_hundred_thousand_leases_of_one_key_come_and_go() {
         })
         .collect();
     assert!(limiter.lease("key", 1, None).1.is_none());
-    // Out of order, from everywhere.
+    // In random order.
     let mut state = 1_u64;
     for left in (1..=leases.len()).rev() {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

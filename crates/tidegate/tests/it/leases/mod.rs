@@ -1,9 +1,8 @@
-//! Leases and locks: who holds what, until when, and what they hear who hold it no more.
+//! Leases and locks.
 
-mod operations;
-mod as_log;
 mod guards;
 mod locks;
 mod memory;
 mod model;
+mod operations;
 mod several_limits;

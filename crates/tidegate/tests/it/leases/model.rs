@@ -1,19 +1,20 @@
-//! Leases against the plainest model: a list that is counted again at every step.
+//! Leases against the simplest model: a list that is counted again at every step.
 
 use std::time::Duration;
 
 use proptest::prelude::*;
 use tidegate::{
-    Clock, Decision, FencingToken, Lease, LeaseToken, Limiter, ManualClock, Nanos, Release, Renewal, Timestamp, Wait,
+    Clock, Decision, FencingToken, Lease, LeaseToken, Limiter, ManualClock, Nanos, Release, Renewal,
+    Timestamp, Wait,
 };
 
 const KEY: &str = "key";
 const LIMIT: u64 = 5;
 const TTL_NS: u64 = 3_000_000;
-/// The least that a lease lasts.
+/// The shortest ttl of a lease.
 const TTL_NS_MIN: u64 = 1_000_000;
 
-/// One lease that was handed out, and all tokens there are of it.
+/// One lease that was granted, and all its tokens.
 struct ModelLease {
     units: u64,
     expires_ns: u64,
@@ -25,10 +26,10 @@ struct ModelLease {
 #[derive(Default)]
 struct Model {
     leases: Vec<ModelLease>,
-    /// Leases that nobody has a token of: units and end.
+    /// Leases without a token: units and end.
     checked: Vec<(u64, u64)>,
     last_fence: u64,
-    /// The latest instant at which anything was written; none if the key is as good as never seen.
+    /// The latest instant at which anything was written. None if the key is as good as never seen.
     written_ns: Option<u64>,
     now_ns: u64,
 }
@@ -43,11 +44,14 @@ impl Model {
     }
 
     fn live(&self) -> Vec<(u64, u64)> {
-        let held =
-            self.leases.iter().filter(|held| !held.is_released).map(|held| (held.expires_ns, held.units));
+        let lease = self
+            .leases
+            .iter()
+            .filter(|lease| !lease.is_released)
+            .map(|lease| (lease.expires_ns, lease.units));
         let checked = self.checked.iter().map(|(units, expires_ns)| (*expires_ns, *units));
         let mut live: Vec<_> =
-            held.chain(checked).filter(|(expires_ns, _)| *expires_ns > self.instant_ns()).collect();
+            lease.chain(checked).filter(|(expires_ns, _)| *expires_ns > self.instant_ns()).collect();
         live.sort_unstable();
         live
     }
@@ -56,7 +60,7 @@ impl Model {
         self.live().iter().map(|(_, units)| units).sum()
     }
 
-    /// When so much fits, counted from now.
+    /// When `units` fit, counted from now.
     fn retry_after(&self, units: u64) -> Wait {
         let (mut left, live) = (self.in_flight(), self.live());
         if units > LIMIT {
@@ -71,7 +75,7 @@ impl Model {
         Wait::NONE
     }
 
-    /// What an acquire or a check of `units` has to answer; charged if it is allowed.
+    /// Checks the decision of an acquire or a check of `units`. Charges it if it is allowed.
     fn decides(&mut self, units: u64, decision: &Decision) -> Result<bool, TestCaseError> {
         let fits = self.in_flight() + units <= LIMIT;
         prop_assert_eq!(decision.is_allowed(), fits);
@@ -86,7 +90,7 @@ impl Model {
         Ok(fits)
     }
 
-    /// A new lease, as it has to be.
+    /// Checks a new lease, and adds it.
     fn grants(&mut self, units: u64, ttl_ns: u64, lease: &Lease) -> Result<(), TestCaseError> {
         let expires_ns = self.instant_ns() + ttl_ns;
         prop_assert_eq!(lease.expires.as_nanos(), expires_ns);
@@ -97,9 +101,9 @@ impl Model {
         Ok(())
     }
 
-    /// Why a lease that is not there is not, going by the token that was shown.
-    fn expected_release(&self, shown_expires_ns: u64) -> Release {
-        if shown_expires_ns <= self.instant_ns() { Release::Expired } else { Release::AlreadyReleased }
+    /// Why a lease is missing, judged by the token that was presented.
+    fn expected_release(&self, presented_expires_ns: u64) -> Release {
+        if presented_expires_ns <= self.instant_ns() { Release::Expired } else { Release::AlreadyReleased }
     }
 }
 
@@ -124,7 +128,7 @@ enum ModelOp {
 }
 
 fn op() -> impl Strategy<Value = ModelOp> {
-    let shown = || {
+    let presented = || {
         prop_oneof![
             6 => Just(PresentedToken::Newest),
             2 => Just(PresentedToken::Oldest),
@@ -137,20 +141,20 @@ fn op() -> impl Strategy<Value = ModelOp> {
         6 => (0_u64..=LIMIT + 1).prop_map(ModelOp::Acquire),
         3 => (1_u64..=LIMIT, 1_u64..2 * TTL_NS).prop_map(|(units, ttl_ns)| ModelOp::AcquireFor(units, ttl_ns)),
         2 => (0_u64..=LIMIT + 1).prop_map(ModelOp::Check),
-        4 => (index(), shown()).prop_map(|(lease, shown)| ModelOp::Renew(lease, shown)),
-        4 => (index(), shown()).prop_map(|(lease, shown)| ModelOp::Release(lease, shown)),
+        4 => (index(), presented()).prop_map(|(lease, presented)| ModelOp::Renew(lease, presented)),
+        4 => (index(), presented()).prop_map(|(lease, presented)| ModelOp::Release(lease, presented)),
         4 => prop_oneof![0_u64..2_000, 0..TTL_NS, Just(TTL_NS)].prop_map(ModelOp::Ahead),
         1 => (0..TTL_NS).prop_map(ModelOp::Back),
         1 => Just(ModelOp::Reset),
     ]
 }
 
-/// The key and the token that are shown, and whether the store has to know them.
-fn present(held: &ModelLease, shown: PresentedToken) -> (&'static str, LeaseToken, bool) {
-    let newest = *held.tokens.last().unwrap();
-    match shown {
+/// The key and the token to present, and whether the store has to know them.
+fn present(lease: &ModelLease, presented: PresentedToken) -> (&'static str, LeaseToken, bool) {
+    let newest = *lease.tokens.last().unwrap();
+    match presented {
         PresentedToken::Newest => (KEY, newest, true),
-        PresentedToken::Oldest => (KEY, held.tokens[0], true),
+        PresentedToken::Oldest => (KEY, lease.tokens[0], true),
         PresentedToken::OnAnotherKey => ("another key", newest, false),
         PresentedToken::Garbled(digit) => (KEY, garbled(newest, digit), false),
     }
@@ -186,21 +190,21 @@ impl ModelTest {
     fn acquire_for(&mut self, units: u64, ttl_ns: u64) -> Result<(), TestCaseError> {
         let acquired = self.limiter.try_acquire_for(KEY, units, Duration::from_nanos(ttl_ns));
         match acquired {
-            Ok(holding) => {
-                prop_assert!(self.model.decides(units, holding.decision())?);
-                self.model.grants(units, ttl_ns.clamp(TTL_NS_MIN, TTL_NS), holding.lease().unwrap())?;
-                // Not to be given back: its token is shown later.
-                std::mem::forget(holding);
+            Ok(admitted) => {
+                prop_assert!(self.model.decides(units, admitted.decision())?);
+                self.model.grants(units, ttl_ns.clamp(TTL_NS_MIN, TTL_NS), admitted.lease().unwrap())?;
+                // Do not release it: its token is presented later.
+                std::mem::forget(admitted);
             }
             Err(refused) => prop_assert!(!self.model.decides(units, refused.decision().unwrap())?),
         }
         Ok(())
     }
 
-    fn renew(&mut self, lease: usize, shown: PresentedToken) -> Result<(), TestCaseError> {
-        let (key, token, is_ours) = present(&self.model.leases[lease], shown);
+    fn renew(&mut self, lease: usize, presented: PresentedToken) -> Result<(), TestCaseError> {
+        let (key, token, is_known) = present(&self.model.leases[lease], presented);
         let renewal = self.limiter.renew(key, &token, None);
-        if !is_ours {
+        if !is_known {
             prop_assert_eq!(renewal, Renewal::WrongOwner);
             return Ok(());
         }
@@ -220,18 +224,18 @@ impl ModelTest {
             return Err(TestCaseError::fail(format!("{renewal:?}")));
         };
         let instant_ns = self.model.instant_ns();
-        let held = &mut self.model.leases[lease];
-        held.expires_ns = instant_ns + TTL_NS;
-        held.tokens.push(renewed.token);
-        prop_assert_eq!(renewed.expires.as_nanos(), held.expires_ns);
-        prop_assert_eq!(renewed.fence, held.fence);
+        let lease = &mut self.model.leases[lease];
+        lease.expires_ns = instant_ns + TTL_NS;
+        lease.tokens.push(renewed.token);
+        prop_assert_eq!(renewed.expires.as_nanos(), lease.expires_ns);
+        prop_assert_eq!(renewed.fence, lease.fence);
         Ok(())
     }
 
-    fn release(&mut self, lease: usize, shown: PresentedToken) -> Result<(), TestCaseError> {
-        let (key, token, is_ours) = present(&self.model.leases[lease], shown);
+    fn release(&mut self, lease: usize, presented: PresentedToken) -> Result<(), TestCaseError> {
+        let (key, token, is_known) = present(&self.model.leases[lease], presented);
         let release = self.limiter.release(key, &token);
-        if !is_ours {
+        if !is_known {
             prop_assert_eq!(release, Release::WrongOwner);
             return Ok(());
         }
@@ -239,15 +243,16 @@ impl ModelTest {
         if self.model.written_ns.is_some() {
             self.model.write();
         }
-        let expected = if is_live { Release::Released } else { self.model.expected_release(expires_ns(token)) };
+        let expected =
+            if is_live { Release::Released } else { self.model.expected_release(expires_ns(token)) };
         prop_assert_eq!(release, expected);
         self.model.leases[lease].is_released |= is_live;
         Ok(())
     }
 
     fn is_live(&self, lease: usize) -> bool {
-        let held = &self.model.leases[lease];
-        !held.is_released && held.expires_ns > self.model.instant_ns()
+        let lease = &self.model.leases[lease];
+        !lease.is_released && lease.expires_ns > self.model.instant_ns()
     }
 
     fn apply(&mut self, op: ModelOp) -> Result<(), TestCaseError> {
@@ -261,14 +266,16 @@ impl ModelTest {
                     self.model.checked.push((units, self.model.instant_ns() + TTL_NS));
                 }
             }
-            ModelOp::Renew(lease, shown) if leases > 0 => self.renew(lease.index(leases), shown)?,
-            ModelOp::Release(lease, shown) if leases > 0 => self.release(lease.index(leases), shown)?,
+            ModelOp::Renew(lease, presented) if leases > 0 => self.renew(lease.index(leases), presented)?,
+            ModelOp::Release(lease, presented) if leases > 0 => {
+                self.release(lease.index(leases), presented)?;
+            }
             ModelOp::Renew(..) | ModelOp::Release(..) => {}
             ModelOp::Ahead(ns) => self.move_to(self.model.now_ns + ns),
             ModelOp::Back(ns) => self.move_to(self.model.now_ns - ns),
             ModelOp::Reset => {
                 self.limiter.reset(KEY);
-                self.model.leases.iter_mut().for_each(|held| held.is_released = true);
+                self.model.leases.iter_mut().for_each(|lease| lease.is_released = true);
                 self.model.checked.clear();
                 self.model.written_ns = None;
             }
@@ -293,11 +300,38 @@ proptest! {
         let limit = "{algorithm: concurrency, limit: 5, ttl: 3ms}";
         let limiter = Limiter::builder().limit(limit).clock(clock.clone()).build().unwrap();
         let model = Model { now_ns: clock.now().as_nanos(), ..Model::default() };
-        let mut world = ModelTest { limiter, clock, model };
+        let mut test = ModelTest { limiter, clock, model };
         for op in ops {
-            world.apply(op)?;
+            test.apply(op)?;
         }
-        // Every lease has a number of its own, in the order in which they were handed out.
-        prop_assert!(world.model.leases.is_sorted_by(|one, next| one.fence < next.fence));
+        // Every lease has its own fencing token, in the order in which they were granted.
+        prop_assert!(test.model.leases.is_sorted_by(|one, next| one.fence < next.fence));
+    }
+}
+
+proptest! {
+    #![proptest_config(tidegate_testing::proptest_config(64))]
+
+    /// Leases that are never released behave as a sliding log.
+    #[test]
+    fn without_releases_concurrency_equals_a_sliding_log(
+        limit in 0_u64..8,
+        requests in prop::collection::vec((prop_oneof![Just(0_i64), -2_000_000..8_000_000_i64], 0_u64..10, any::<bool>()), 1..150),
+    ) {
+        let build = |limit: String| Limiter::builder().limit(limit).clock(ManualClock::default()).build().unwrap();
+        let leases = build(format!("{{algorithm: concurrency, limit: {limit}, ttl: 10ms}}"));
+        let log = build(format!("{{algorithm: sliding_log, limit: {limit}, per: 10ms}}"));
+        let mut now_ns = 1_700_000_000_000_000_000_i64;
+        for (step_ns, cost, peek) in requests {
+            now_ns += step_ns;
+            let now = Timestamp::from_nanos(u64::try_from(now_ns).unwrap());
+            let (one, other) = match peek {
+                true => (leases.peek_at("key", cost, now), log.peek_at("key", cost, now)),
+                false => (leases.check_at("key", cost, now), log.check_at("key", cost, now)),
+            };
+            prop_assert_eq!(one.kind, other.kind);
+            prop_assert_eq!(one.remaining, other.remaining);
+            prop_assert_eq!(one.retry_after, other.retry_after);
+        }
     }
 }

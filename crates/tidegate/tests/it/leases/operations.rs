@@ -1,9 +1,12 @@
-//! Released, released before, over, and not yours: told apart.
+//! The results of a release and a renewal: released, already released, expired, wrong owner.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::{FencingToken, Lease, LeaseToken, Limiter, ManualClock, MemoryStore, ParseLeaseTokenError, Release, Renewal};
+use tidegate::{
+    FencingToken, Lease, LeaseToken, Limiter, ManualClock, MemoryStore, ParseLeaseTokenError, Release,
+    Renewal,
+};
 
 use crate::leases::model::garbled;
 
@@ -28,7 +31,7 @@ fn a_lease_is_released_once() {
     assert_eq!(limiter.release(KEY, &lease.token), Release::Released);
     assert_eq!(limiter.release(KEY, &lease.token), Release::AlreadyReleased);
     assert_eq!(limiter.renew(KEY, &lease.token, None), Renewal::AlreadyReleased);
-    // Also when somebody else holds it by now, who keeps it.
+    // Also when another holder has it by now. That one keeps it.
     let other = acquired(&limiter);
     assert_eq!(limiter.release(KEY, &lease.token), Release::AlreadyReleased);
     assert_eq!(limiter.release(KEY, &other.token), Release::Released);
@@ -39,7 +42,7 @@ fn a_paused_holder_learns_that_its_lease_expired() {
     let (limiter, clock) = one_at_a_time();
     let paused = acquired(&limiter);
     clock.advance(10 * SECOND);
-    // Nobody came in between, and then somebody has.
+    // Before another holder acquires it, and after.
     assert_eq!(limiter.renew(KEY, &paused.token, None), Renewal::Expired);
     let other = acquired(&limiter);
     assert!(other.fence > paused.fence);
@@ -75,7 +78,7 @@ fn a_token_is_valid_only_for_its_key_and_store() {
         other_rule(Arc::new(MemoryStore::bounded(1 << 20))).renew(KEY, &lease.token, None),
         Renewal::WrongOwner
     );
-    // Wrong stays wrong when the time is over.
+    // A wrong token stays wrong when the lease has expired.
     clock.advance(20 * SECOND);
     assert_eq!(limiter.release("another key", &lease.token), Release::WrongOwner);
     assert_eq!(limiter.release(KEY, &lease.token), Release::Expired);
@@ -119,7 +122,7 @@ fn tokens_round_trip_as_text() {
     assert_eq!(text.len(), 64);
     assert_eq!(text.parse::<LeaseToken>(), Ok(lease.token));
     assert_eq!(text.to_uppercase().parse::<LeaseToken>(), Ok(lease.token));
-    // What is logged cannot be used.
+    // A logged token cannot be used.
     assert!(!format!("{lease:?}").contains(&text[32..]));
     let sign = format!("+{}", &text[1..]);
     let wide = format!("{}é", &text[..62]);

@@ -1,4 +1,4 @@
-//! Concurrency limits beside others, beside each other, and changed while leases are out.
+//! Concurrency limits beside other limits, beside each other, and changed while leases are held.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ fn a_denial_by_rate_takes_no_lease() {
         }
         drop(first);
         clock.advance(60 * SECOND);
-        // All three slots are there, if the rate had more than one.
+        // With a higher rate, all three slots are available.
         let roomy =
             limiter.with_limits(["9 per second", "{algorithm: concurrency, limit: 3, ttl: 10s}"]).unwrap();
         clock.advance(60 * SECOND);
@@ -38,12 +38,12 @@ fn a_denial_by_concurrency_charges_no_rate() {
     for rate in ["3 per minute", "{algorithm: sliding_log, limit: 3, per: 1m}"] {
         let (limiter, _) = limiter(&["{algorithm: concurrency, limit: 1, ttl: 10s}", rate]);
         for left in [2, 1, 0] {
-            let holding = limiter.try_acquire(KEY, 1).unwrap();
+            let admitted = limiter.try_acquire(KEY, 1).unwrap();
             for _ in 0..10 {
                 assert!(limiter.try_acquire(KEY, 1).is_err());
                 assert!(!limiter.check(KEY, 1).is_allowed());
             }
-            drop(holding);
+            drop(admitted);
             let peek = limiter.peek(KEY, 0);
             assert_eq!(peek.remaining, left.min(1), "{rate}");
         }
@@ -78,7 +78,7 @@ fn the_shorter_of_two_ttls_ends_the_lease() {
     assert!(next.unwrap().fence > leases[1].fence);
 }
 
-/// Two keys' states may have seen different times; a lease of both is not over for either of them at once.
+/// The states of two keys may have seen different times. A lease of both must not end early for either of them.
 #[test]
 fn limits_with_different_clocks_share_one_lease() {
     let slow = "{algorithm: concurrency, limit: 2, ttl: 10s, name: slow}";
@@ -87,9 +87,9 @@ fn limits_with_different_clocks_share_one_lease() {
     let alone = both.with_limits([fast]).unwrap();
     assert!(alone.check(KEY, 1).is_allowed());
     clock.set(Timestamp::from_nanos(1_699_999_900_000_000_000));
-    let holding = both.try_acquire(KEY, 1).unwrap();
+    let admitted = both.try_acquire(KEY, 1).unwrap();
     assert!(both.try_acquire(KEY, 1).is_err());
-    assert_eq!(holding.release(), Release::Released);
+    assert_eq!(admitted.release(), Release::Released);
     assert!(both.try_acquire(KEY, 1).is_ok());
 }
 
@@ -97,22 +97,22 @@ fn limits_with_different_clocks_share_one_lease() {
 fn a_lowered_and_raised_limit_keeps_open_leases() {
     let at_a_time = |limit: u64| format!("{{algorithm: concurrency, limit: {limit}, ttl: 10s}}");
     let (four, clock) = limiter(&[&at_a_time(4)]);
-    let mut held: Vec<_> = (0..4).map(|_| four.try_acquire(KEY, 1).unwrap()).collect();
+    let mut admitted: Vec<_> = (0..4).map(|_| four.try_acquire(KEY, 1).unwrap()).collect();
     let two = four.with_limits([at_a_time(2)]).unwrap();
     assert_eq!(two.peek(KEY, 0).remaining, 0);
     assert!(two.try_acquire(KEY, 1).is_err());
-    // Two are to come back before anybody gets one.
-    drop(held.pop());
-    drop(held.pop());
+    // Two have to be released before one can be acquired.
+    drop(admitted.pop());
+    drop(admitted.pop());
     assert_eq!(
         two.try_acquire(KEY, 1).unwrap_err().retry_after().unwrap().span().unwrap().get(),
         10_000_000_000
     );
-    drop(held.pop());
+    drop(admitted.pop());
     let under_two = two.try_acquire(KEY, 1).unwrap();
     let six = two.with_limits([at_a_time(6)]).unwrap();
     assert_eq!(six.peek(KEY, 0).remaining, 4);
-    // Tokens are good under any of them.
+    // Tokens are valid under any of them.
     let token = under_two.lease().unwrap().token;
     assert!(matches!(six.renew(KEY, &token, None), Renewal::Renewed(_)));
     assert_eq!(six.release(KEY, &token), Release::Released);
@@ -123,7 +123,7 @@ fn a_lowered_and_raised_limit_keeps_open_leases() {
     assert_eq!(four.peek(KEY, 0).remaining, 4);
 }
 
-/// One of each kind at once: what a peek says is what the check after it says.
+/// One limit of each kind together: a peek returns the same as the check after it.
 #[test]
 fn a_peek_answers_as_the_check_after_it() {
     let limits = [
@@ -143,7 +143,7 @@ fn a_peek_answers_as_the_check_after_it() {
             _ => assert_eq!(
                 limiter
                     .try_acquire(KEY, cost)
-                    .map_or_else(|refused| *refused.decision().unwrap(), |held| *held.decision()),
+                    .map_or_else(|refused| *refused.decision().unwrap(), |admitted| *admitted.decision()),
                 peek
             ),
         }

@@ -1,7 +1,7 @@
-//! Any calls, pauses and changes of rate: every wait is the model's, to the microsecond.
+//! Random calls, pauses and changes of rate: every wait equals the model's, to the microsecond.
 //!
-//! Ranges are such that the model's floating point is good for a thousandth of a microsecond: rates of 0.1 to 1,000
-//! a second, warm-ups of up to a minute, and sequences that last for hours, not years.
+//! The ranges keep the model's floating point precise to a thousandth of a microsecond: rates of 0.1 to 1,000 a second,
+//! warm-ups of up to a minute, and sequences of hours, not years.
 
 use std::task::Poll;
 use std::time::Duration;
@@ -10,16 +10,16 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use tidegate::{Clock, ColdFactor, ManualClock, Pacer, PacerBuilder, Timestamp};
 
-use crate::pacer::model::{ModelShape, Fractions, Model, PerSecond};
+use crate::pacer::model::{Fractions, Model, ModelShape, PerSecond};
 use crate::pacer::polling::Task;
 use crate::pacer::{Acquired, proptest_config};
 
-use super::{PermitsRefused, PacerTestExt as _};
+use super::{PacerTestExt as _, PermitsRefused};
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Acquire(u64),
-    /// With a timeout of so many sixteenths of the wait.
+    /// With a timeout of this many sixteenths of the wait.
     Try {
         permits: u64,
         sixteenths: u32,
@@ -114,7 +114,7 @@ struct Waiting<'a> {
     expected: Expected,
 }
 
-/// The model's wait, and by how much that may be too short.
+/// The model's wait, and by how much it may be too short.
 #[derive(Clone, Copy)]
 struct Expected {
     model_us: f64,
@@ -142,7 +142,7 @@ impl<'a> PacerAndModel<'a> {
             }
             Step::Try { permits, sixteenths } => {
                 let model_us = self.model.wait_us(now_us);
-                // Too close to tell what floating point would say.
+                // Too close to predict what floating point gives.
                 if model_us < CLOSE_US || sixteenths == 16 {
                     return Ok(());
                 }
@@ -176,7 +176,7 @@ impl<'a> PacerAndModel<'a> {
         Expected { model_us, short_us_max }
     }
 
-    /// From one sleeper to the next, until there is none or there is none before the end.
+    /// Moves from one sleeper to the next, until there is none before the end.
     fn run_until(&mut self, end: Option<Timestamp>) -> Result<(), TestCaseError> {
         while let Some(wake) = self.clock.next_wake().filter(|wake| end.is_none_or(|end| *wake <= end)) {
             self.clock.set(wake);
@@ -208,7 +208,7 @@ impl Expected {
     }
 }
 
-/// Less than this is the same: a hundredth of a microsecond.
+/// Differences below a hundredth of a microsecond count as equal.
 const SAME_US: f64 = 0.01;
 const CLOSE_US: f64 = 1_000.0;
 

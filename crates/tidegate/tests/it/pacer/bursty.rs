@@ -1,4 +1,4 @@
-//! `SmoothBursty`: unused permits are kept for so many seconds and then come without a wait.
+//! `SmoothBursty`: unused permits are stored for some seconds, and then come without a wait.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ fn callers_at_the_same_instant_queue_up() {
 }
 
 #[test]
-fn a_large_request_goes_at_once_and_the_next_pays() {
+fn a_large_request_goes_immediately_and_the_next_pays() {
     check(
         Pacer::builder().rate("5/s"),
         "
@@ -54,7 +54,7 @@ fn a_large_request_goes_at_once_and_the_next_pays() {
     );
 }
 
-/// After ten seconds ten are kept. Three of them leave seven; ten more are those seven and three new ones.
+/// After ten seconds ten are stored. Taking three leaves seven. Ten more are those seven and three new ones.
 #[test]
 fn stored_permits_are_used_first() {
     check(
@@ -169,7 +169,7 @@ fn a_later_caller_waits_for_the_remainder() {
     );
 }
 
-/// In between and at any time: they have no effect on anyone.
+/// They affect no other call, whenever they are made.
 #[test]
 fn zero_permits_neither_wait_nor_take() {
     check(

@@ -1,23 +1,23 @@
-//! The pacer: who waits how long, to the microsecond, on a clock that the test moves.
+//! The pacer: how long each call waits, to the microsecond, on a clock that the test moves.
 //!
-//! | file | what it holds the pacer to |
+//! | file | what it checks |
 //! |---|---|
-//! | `bursty`, `warming_up`, `changed_rate`, `timeouts`, `rates` | tables of calls and waits |
-//! | `against_model` | Guava's formulas, in floating point, for any calls in any order |
+//! | `bursty`, `warming_up`, `set_rate`, `timeouts`, `rates` | tables of calls and waits |
+//! | `against_model` | Guava's formulas, in floating point, for random calls in any order |
 //! | `long_run` | the rate, between any two calls |
-//! | `tasks`, `threads` | waits are waited, given back, and handed out one by one |
-//! | `building` | what is refused, and with which hint |
+//! | `tasks`, `threads` | waiting, returning permits, and one turn per caller |
+//! | `builder` | errors and their hints |
 //!
 //! `PROPTEST_CASES=100000 cargo test -p tidegate --test it pacer` tries more cases.
 
 mod against_model;
-mod building;
+mod builder;
 mod bursty;
-mod set_rate;
 mod long_run;
 mod model;
 mod polling;
 mod rates;
+mod set_rate;
 mod table;
 mod tasks;
 mod threads;
@@ -30,17 +30,17 @@ use tidegate::pacer::Permits;
 use tidegate::{Pacer, Refused, Timer};
 use tidegate_testing::proptest_config;
 
-/// What a call that may be refused comes to: how long it waited.
+/// The result of a call that may be refused: how long it waited.
 type Acquired = Result<Duration, PermitsRefused>;
 
-/// A call that was refused.
+/// A refused call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct PermitsRefused {
     /// How long it would have had to wait.
     would_wait: Duration,
 }
 
-/// The verbs of a pacer, with waits as plain values.
+/// The methods of a pacer, with waits as plain values.
 trait PacerTestExt {
     fn wait_for(&self, permits: u64) -> impl Future<Output = Duration>;
     fn wait_within(&self, permits: u64, max_wait: Duration) -> impl Future<Output = Acquired>;
@@ -65,6 +65,6 @@ fn acquired(paced: Result<Permits, Refused>) -> Acquired {
     match paced {
         Ok(paced) => Ok(paced.waited()),
         Err(Refused::TooLong { wait: Some(wait) }) => Err(PermitsRefused { would_wait: wait.as_duration() }),
-        Err(other) => panic!("a pacer does not say {other:?}"),
+        Err(other) => panic!("unexpected: {other:?}"),
     }
 }

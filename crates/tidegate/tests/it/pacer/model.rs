@@ -1,9 +1,9 @@
-//! Guava's formulas as its documentation gives them, in floating-point microseconds.
+//! Guava's formulas from its documentation, in floating-point microseconds.
 //!
-//! Guava itself drops the fraction of a microsecond of each cost; the formulas do not, and with
-//! [`Fractions::Dropped`] this model does.
+//! Guava itself drops the fraction of a microsecond of each cost. The formulas do not, and with [`Fractions::Dropped`]
+//! this model does.
 
-/// How Guava makes one.
+/// How Guava creates one.
 #[derive(Clone, Copy, Debug)]
 pub enum ModelShape {
     Bursty { max_burst_seconds: f64 },
@@ -50,7 +50,7 @@ impl Model {
         (self.next_free_ticket_us - now_us).max(0.0)
     }
 
-    /// What the caller waits for is decided before its own cost is added.
+    /// The wait is determined before the caller's own cost is added.
     pub fn acquire(&mut self, permits: u64, now_us: f64) -> f64 {
         let permits = permits as f64;
         let wait_us = self.wait_us(now_us);
@@ -102,7 +102,7 @@ impl Model {
         self.next_free_ticket_us = now_us;
     }
 
-    /// The area under the line from what is stored, to the left.
+    /// The area under the line, left of what is stored.
     fn cost_of_stored(&self, taken: f64) -> f64 {
         let ModelShape::WarmingUp { cold_factor, .. } = self.form else { return 0.0 };
         let stable_us = self.stable_interval_us;

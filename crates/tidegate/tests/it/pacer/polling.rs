@@ -1,4 +1,4 @@
-//! An executor of one's own: futures are polled when the test says so.
+//! A minimal executor: futures are polled when the test says so.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tidegate::{Clock, ManualClock, Pacer, Timestamp};
 
 use super::PacerTestExt as _;
 
-/// A future, what came of it if it has begun, and how often it was woken.
+/// A future, its output, and how often it was woken.
 pub struct Task<'a, T> {
     future: Pin<Box<dyn Future<Output = T> + Send + 'a>>,
     begun: Option<Poll<T>>,
@@ -27,7 +27,7 @@ impl Wake for WakeCounter {
 }
 
 impl<'a, T> Task<'a, T> {
-    /// Not polled yet. That futures are `Send` is part of what is tested.
+    /// Not polled yet. The bound tests that futures are `Send`.
     pub fn new(future: impl Future<Output = T> + Send + 'a) -> Self {
         Self { future: Box::pin(future), begun: None, wakes: Arc::default() }
     }
@@ -37,7 +37,7 @@ impl<'a, T> Task<'a, T> {
         self.future.as_mut().poll(&mut Context::from_waker(&waker))
     }
 
-    /// Polls once and keeps what came of it for [`finish`](Self::finish).
+    /// Polls once, and keeps the result for [`finish`](Self::finish).
     pub fn polled_once(mut self) -> Self {
         self.begun = Some(self.poll());
         self
@@ -65,7 +65,7 @@ impl<'a, T> Task<'a, T> {
     }
 }
 
-/// Permits that come without a wait. A blocking call that has to wait would hang a test that is alone.
+/// Takes permits that come without a wait. A blocking call that has to wait would hang a test with one thread.
 pub fn take_now(pacer: &Pacer<ManualClock>, permits: u64) {
     assert_eq!(Task::new(pacer.wait_for(permits)).poll(), Poll::Ready(Duration::ZERO), "{permits} permits");
 }

@@ -8,7 +8,7 @@ use tidegate::{Clock, ColdFactor, ManualClock, Pacer, Timestamp};
 use crate::pacer::polling::{Task, nanos};
 use crate::pacer::table::check;
 
-use super::{PermitsRefused, PacerTestExt as _};
+use super::{PacerTestExt as _, PermitsRefused};
 
 const TEN_YEARS: Duration = Duration::from_secs(10 * 365 * 86_400);
 
@@ -25,7 +25,7 @@ fn one_a_year() {
     );
 }
 
-/// What is kept is a twentieth of a permit: the burst is a second, as in Guava, and not a permit.
+/// A twentieth of a permit is stored: the burst is a second, as in Guava, and not a permit.
 #[test]
 fn less_than_one_a_second() {
     check(
@@ -80,9 +80,9 @@ fn three_and_seven_a_second() {
     );
 }
 
-/// The thousandth permit is at exactly 999/L seconds, rounded up to the nanosecond once and not a thousand times:
-/// for callers that come all at once, and for one that comes again as soon as it may. (Guava drops a fraction of a
-/// microsecond each time, and would let the fourth of three a second go at 999,999 us.)
+/// The thousandth permit is at exactly 999/L seconds, rounded up to the nanosecond once and not a thousand times. This
+/// applies to callers that come at the same time, and to one that comes again as soon as it may. (Guava drops a
+/// fraction of a microsecond each time, and would admit the fourth of three a second at 999,999 us.)
 #[test]
 fn odd_rates_do_not_drift() {
     for limit in [3, 7, 11, 13, 997, 7_777_777] {
@@ -104,8 +104,8 @@ fn odd_rates_do_not_drift() {
     }
 }
 
-/// All that is kept takes one and a half warm-ups, if it is a whole number of permits; else it is less by what part
-/// of a permit takes.
+/// All stored permits take one and a half warm-ups, if they are a whole number. Otherwise they take less, by the
+/// fraction of a permit.
 #[test]
 fn the_longest_warm_up_at_the_oddest_rates() {
     for rate in
@@ -123,12 +123,12 @@ fn the_longest_warm_up_at_the_oddest_rates() {
             let (a, b) = (u128::from(cold_factor.numerator), u128::from(cold_factor.denominator));
             let (limit, window) = (u128::from(pacer.rate().limit()), u128::from(pacer.rate().window_ns()));
             // P/2 + 2P/(1+c).
-            let kept = TEN_YEARS.as_nanos() * (a + 5 * b) * limit / (2 * (a + b) * window);
-            let kept = u64::try_from(kept).unwrap();
-            if kept == 0 {
+            let stored = TEN_YEARS.as_nanos() * (a + 5 * b) * limit / (2 * (a + b) * window);
+            let stored = u64::try_from(stored).unwrap();
+            if stored == 0 {
                 continue;
             }
-            assert_eq!(Task::new(pacer.wait_for(kept)).finish(&clock), Duration::ZERO);
+            assert_eq!(Task::new(pacer.wait_for(stored)).finish(&clock), Duration::ZERO);
             let cost = Task::new(pacer.wait_for(1)).finish(&clock);
             let whole = TEN_YEARS * 3 / 2;
             let one = Duration::from_nanos(u64::try_from(window.div_ceil(limit)).unwrap());
@@ -155,7 +155,7 @@ fn the_largest_values_do_not_overflow() {
             pacer.set_rate("7 per 1ms").unwrap();
             let _ = Task::new(pacer.wait_within(1, Duration::MAX)).poll();
             pacer.set_rate(rate).unwrap();
-            // All that was handed out is at the end of time or after it.
+            // All that was handed out is at or after the end of time.
             clock.set(Timestamp::from_nanos(0));
             assert!(Task::new(pacer.wait_for(1)).is_pending());
             let refused =

@@ -1,4 +1,4 @@
-//! `set_rate` in flight: what was handed out is paid for at the rate it was handed out at.
+//! `set_rate` in flight: permits are paid for at the rate at which they were handed out.
 
 use std::time::Duration;
 
@@ -84,7 +84,7 @@ fn a_pacer_stays_as_warm_as_it_was() {
     );
 }
 
-/// The pause counts at the rate that was in force during it.
+/// The pause counts at the rate that was active during it.
 #[test]
 fn a_change_after_a_pause_first_cools_down() {
     check(

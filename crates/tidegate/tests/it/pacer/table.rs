@@ -6,10 +6,10 @@
 //!   +300_000 | rate 10/s              |
 //! ```
 //!
-//! The first column is when the call is made, in microseconds: at that time, as soon as the call above it is done
-//! waiting (`next`), or so much later than that (`+300_000`). The last one is how long it waits, or would have to, to
-//! the nanosecond; a `+` after it stands for the fraction of a microsecond that Guava, which knows only whole ones,
-//! does not say.
+//! The first column is when the call is made, in microseconds: at that time, as soon as the call above it has finished
+//! waiting (`next`), or some time after that (`+300_000`). The last column is how long it waits, or would have to, to
+//! the nanosecond. A `+` after it stands for the fraction of a microsecond that Guava, which has only whole ones, does
+//! not show.
 
 use std::task::Poll;
 use std::time::Duration;
@@ -19,19 +19,19 @@ use tidegate::{Clock, ManualClock, Pacer, PacerBuilder, Timestamp};
 use crate::pacer::Acquired;
 use crate::pacer::polling::Task;
 
-use super::{PermitsRefused, PacerTestExt as _};
+use super::{PacerTestExt as _, PermitsRefused};
 
 /// Makes all calls of the table and compares.
 pub fn check(builder: PacerBuilder, table: &str) {
     let clock = ManualClock::default();
     let pacer = builder.clock(clock.clone()).build().unwrap();
     let mut calls = Calls { pacer: &pacer, clock, waiting: Vec::new(), last_done: Timestamp::from_nanos(0) };
-    for line in table.lines().filter(|line| !line.trim().is_empty()) {
-        let mut cells = line.split('|').map(str::trim);
-        let mut cell = || cells.next().unwrap_or_else(|| panic!("a cell is missing in `{line}`"));
+    for row in table.lines().filter(|row| !row.trim().is_empty()) {
+        let mut cells = row.split('|').map(str::trim);
+        let mut cell = || cells.next().unwrap_or_else(|| panic!("a cell is missing in `{row}`"));
         let (at, call, answer) = (cell(), cell(), cell());
         calls.advance_to(at);
-        calls.start_call(call, Expected { line: line.to_owned(), answer: answer.to_owned() });
+        calls.start_call(call, Expected { row: row.to_owned(), answer: answer.to_owned() });
     }
     calls.run_until(None);
     assert!(calls.waiting.is_empty(), "not all waits came to an end");
@@ -51,7 +51,7 @@ struct Waiting<'a> {
 }
 
 struct Expected {
-    line: String,
+    row: String,
     answer: String,
 }
 
@@ -71,7 +71,7 @@ impl<'a> Calls<'a> {
         }
     }
 
-    /// The last call waits for the longest: calls are served in order.
+    /// The last call waits longest, because calls are served in order.
     fn finish_last(&mut self) {
         self.run_until(None);
     }
@@ -126,13 +126,13 @@ impl<'a> Calls<'a> {
 impl Expected {
     /// `took` is what really passed on the clock.
     fn compare(&self, answer: Acquired, took: Duration) {
-        let found = match answer {
+        let actual = match answer {
             Ok(waited) => {
-                assert_eq!(waited, took, "waited as long as it says: {}", self.line);
+                assert_eq!(waited, took, "waited as long as it says: {}", self.row);
                 ("waits", waited)
             }
             Err(PermitsRefused { would_wait }) => {
-                assert_eq!(took, Duration::ZERO, "a refusal does not wait: {}", self.line);
+                assert_eq!(took, Duration::ZERO, "a refusal does not wait: {}", self.row);
                 ("refused", would_wait)
             }
         };
@@ -141,9 +141,9 @@ impl Expected {
             Some(whole) => (number(whole), true),
             None => (number(wait_us), false),
         };
-        assert_eq!((found.0, found.1.as_micros()), (word, u128::from(whole)), "{}", self.line);
-        let fraction_ns = found.1.as_nanos() % 1_000;
-        assert_eq!(fraction_ns > 0, has_fraction, "and {fraction_ns} ns: {}", self.line);
+        assert_eq!((actual.0, actual.1.as_micros()), (word, u128::from(whole)), "{}", self.row);
+        let fraction_ns = actual.1.as_nanos() % 1_000;
+        assert_eq!(fraction_ns > 0, has_fraction, "and {fraction_ns} ns: {}", self.row);
     }
 }
 

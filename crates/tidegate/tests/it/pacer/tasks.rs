@@ -1,4 +1,4 @@
-//! Waiting in tasks, on an executor of the test's own.
+//! Waiting in tasks, on the test's own executor.
 
 use std::task::Poll;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use tidegate::{Clock, ManualClock, Pacer, PacerBuilder};
 
 use crate::pacer::polling::{Task, micros, take_now};
 
-use super::{PermitsRefused, PacerTestExt as _};
+use super::{PacerTestExt as _, PermitsRefused};
 
 fn on_manual_clock(builder: PacerBuilder) -> (ManualClock, Pacer<ManualClock>) {
     let clock = ManualClock::default();
@@ -19,11 +19,11 @@ fn five_a_second() -> (ManualClock, Pacer<ManualClock>) {
     on_manual_clock(Pacer::builder().rate("5/s"))
 }
 
-/// The wait of a call made now, which is taken back.
+/// The wait of a call made now. The call is undone.
 fn wait_now(pacer: &Pacer<ManualClock>) -> Duration {
     match Task::new(pacer.wait_within(1, Duration::ZERO)).poll() {
         Poll::Ready(Err(PermitsRefused { would_wait })) => would_wait,
-        answer => panic!("nothing is kept, and yet {answer:?}"),
+        answer => panic!("no permits are stored, but {answer:?}"),
     }
 }
 
@@ -91,7 +91,7 @@ fn dropping_a_waiter_before_later_waiters_spends_its_permits() {
     assert_eq!(wait_now(&pacer), 200 * MS);
 }
 
-/// Who came after it gave up, too; then others came. It has nothing to give back any more.
+/// The call after it was dropped too, and then a third call was made. The first has nothing to return any more.
 #[test]
 fn a_reservation_with_later_reservations_is_not_undone() {
     let (clock, pacer) = five_a_second();
@@ -136,7 +136,7 @@ fn dropping_a_waiter_late_returns_its_permits() {
     let mut task = Task::new(pacer.wait_for(10));
     assert!(task.is_pending());
     clock.advance(1_200 * MS);
-    // Its time came a second ago, but nobody looked.
+    // It was due a second ago, but was not polled.
     drop(task);
     take_now(&pacer, 5);
     take_now(&pacer, 1);
@@ -166,7 +166,7 @@ fn a_try_waits_like_an_acquire() {
     assert_eq!(clock.now(), micros(200_000));
 }
 
-/// A clock that steps back makes waits longer, as it should: permits are at their instants.
+/// A clock that steps back makes waits longer, as it should: permits stay at their instants.
 #[test]
 fn a_clock_that_steps_back() {
     let clock = ManualClock::at(micros(10_000_000));

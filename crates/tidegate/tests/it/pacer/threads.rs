@@ -7,7 +7,7 @@ use tidegate::{Clock, ManualClock, Pacer, SystemClock, Timestamp};
 
 use crate::pacer::polling::{Task, nanos, take_now};
 
-use super::{PermitsRefused, PacerTestExt as _, acquired};
+use super::{PacerTestExt as _, PermitsRefused, acquired};
 
 const THREADS: usize = 16;
 const INTERVAL: Duration = Duration::from_millis(200);
@@ -16,13 +16,13 @@ fn five_a_second(clock: &ManualClock) -> Pacer<ManualClock> {
     Pacer::builder().rate("5/s").clock(clock.clone()).build().unwrap()
 }
 
-/// They have no other way on than to sleep on the clock. Should they find one, the test fails: all are let go, for
-/// a test that hangs tells nothing.
+/// Waits for the threads, which can only sleep on the clock. If they do not, the test releases them all and fails,
+/// because a test that hangs shows nothing.
 fn until(clock: &ManualClock, condition: impl Fn() -> bool) {
     const TIMEOUT_NS: u64 = 60_000_000_000;
-    let patience = SystemClock::new();
-    let began_ns = patience.now().as_nanos();
-    while patience.now().as_nanos() - began_ns < TIMEOUT_NS {
+    let timeout_clock = SystemClock::new();
+    let began_ns = timeout_clock.now().as_nanos();
+    while timeout_clock.now().as_nanos() - began_ns < TIMEOUT_NS {
         if condition() {
             return;
         }
@@ -58,7 +58,7 @@ fn a_try_in_a_thread() {
     let pacer = five_a_second(&clock);
     let try_now = |timeout| acquired(pacer.acquire_within_blocking(1, timeout));
     assert_eq!(try_now(Duration::ZERO), Ok(Duration::ZERO));
-    // Were it not refused, this would hang, and the table of timeouts fails as well.
+    // If it was not refused, this would hang, and the table of timeouts would fail too.
     assert_eq!(try_now(INTERVAL / 2), Err(PermitsRefused { would_wait: INTERVAL }));
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| try_now(INTERVAL));
@@ -68,7 +68,8 @@ fn a_try_in_a_thread() {
     });
 }
 
-/// All ask at the same instant. Each gets a wait of its own, one interval after another's, and not before its time.
+/// All ask at the same instant. Each gets a different wait, one interval apart, and no thread continues before its
+/// time.
 #[test]
 fn waits_are_handed_out_one_interval_apart() {
     let clock = ManualClock::default();
@@ -81,22 +82,22 @@ fn waits_are_handed_out_one_interval_apart() {
                 waits.lock().unwrap().push((waited, clock.now()));
             });
         }
-        // One goes at once.
+        // One continues immediately.
         until_asleep(&clock, THREADS - 1);
         for sleepers in (0..THREADS - 1).rev() {
             clock.advance(INTERVAL);
-            // The one whose turn it is has to note the time before it moves on.
+            // The thread whose turn it is has to record the time before the clock moves on.
             until_asleep(&clock, sleepers);
             until(&clock, || waits.lock().unwrap().len() == THREADS - sleepers);
         }
     });
-    let expected = (0..).map(|place| INTERVAL * place).take(THREADS);
+    let expected = (0..).map(|position| INTERVAL * position).take(THREADS);
     let expected: Vec<_> = expected.map(|wait| (wait, nanos_of(wait))).collect();
-    let found = waits.into_inner().unwrap();
-    assert_eq!(found.iter().map(|(wait, at)| (*wait, at.as_nanos())).collect::<Vec<_>>(), expected);
+    let waits = waits.into_inner().unwrap();
+    assert_eq!(waits.iter().map(|(wait, at)| (*wait, at.as_nanos())).collect::<Vec<_>>(), expected);
 }
 
-/// Each thread begins many waits, and nobody gets another's.
+/// Each thread starts many waits, and none gets the wait of another.
 #[test]
 fn many_threads_and_many_calls_take_exactly_what_they_ask_for() {
     const CALLS: u32 = 50;
@@ -112,17 +113,17 @@ fn many_threads_and_many_calls_take_exactly_what_they_ask_for() {
         }
     });
     let total = CALLS * u32::try_from(THREADS).unwrap();
-    // One went at once.
+    // One continued immediately.
     assert_eq!(clock.sleepers(), total as usize - 1);
     let refused = acquired(pacer.acquire_within_blocking(1, Duration::ZERO));
     assert_eq!(refused, Err(PermitsRefused { would_wait: INTERVAL * total }));
     let mut waits: Vec<_> =
         all_tasks.into_inner().unwrap().into_iter().map(|task| task.finish(&clock)).collect();
     waits.sort_unstable();
-    assert!(waits.into_iter().eq((0..total).map(|place| INTERVAL * place)));
+    assert!(waits.into_iter().eq((0..total).map(|position| INTERVAL * position)));
 }
 
-/// No time is asserted but that on the machine's clock the wait was really waited.
+/// Only checks that on the machine's clock the thread really waited.
 #[test]
 fn on_the_system_clock() {
     let pacer = Pacer::new("1000/s").unwrap();

@@ -1,4 +1,4 @@
-//! `acquire_within`: yes if the wait fits the timeout; else no, at once, and nothing is taken.
+//! `acquire_within`: admitted if the wait fits the timeout. Otherwise refused immediately, and nothing is taken.
 
 use std::task::Poll;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use tidegate::{ManualClock, Pacer};
 use crate::pacer::polling::{Task, take_now};
 use crate::pacer::table::check;
 
-use super::{PermitsRefused, PacerTestExt as _};
+use super::{PacerTestExt as _, PermitsRefused};
 
 #[test]
 fn zero_sufficient_and_insufficient_timeouts() {
@@ -85,7 +85,7 @@ fn timeouts_are_compared_exactly() {
     assert!(Task::new(pacer.wait_within(1, would_wait)).is_pending());
 }
 
-/// As with a timeout of zero, without anything to poll.
+/// As with a timeout of zero, but without a future.
 #[test]
 fn trying_never_waits() {
     let clock = ManualClock::default();
@@ -94,7 +94,7 @@ fn trying_never_waits() {
     let refused = PermitsRefused { would_wait: Duration::from_millis(600) };
     assert_eq!(pacer.try_now(1), Err(refused));
     assert_eq!(pacer.try_now(0), Ok(Duration::ZERO));
-    assert_eq!(pacer.try_acquire(1).unwrap_err().to_string(), "it would have to wait for 600ms");
+    assert_eq!(pacer.try_acquire(1).unwrap_err().to_string(), "the request would have to wait for 600ms");
     clock.advance(Duration::from_nanos(599_999_999));
     assert_eq!(pacer.try_now(1), Err(PermitsRefused { would_wait: Duration::from_nanos(1) }));
     clock.advance(Duration::from_nanos(1));

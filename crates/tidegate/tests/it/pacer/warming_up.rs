@@ -6,7 +6,7 @@ use tidegate::{ColdFactor, Pacer, PacerBuilder};
 
 use crate::pacer::table::check;
 
-/// Four permits warm, four cold; a permit takes 0.5 s, at the coldest 1.5 s.
+/// Four permits warm, four cold. A permit takes 0.5 s, and 1.5 s at the coldest.
 fn two_a_second() -> PacerBuilder {
     Pacer::builder().rate("2/s").warm_up(Duration::from_secs(4))
 }
@@ -65,7 +65,7 @@ fn a_short_pause_cools_down_in_part() {
     );
 }
 
-/// The warm-up period for the cold half and half of it for the warm one.
+/// The warm-up period for the cold half, and half of it for the warm one.
 #[test]
 fn all_stored_permits_take_one_and_a_half_warm_ups() {
     check(
@@ -79,7 +79,7 @@ fn all_stored_permits_take_one_and_a_half_warm_ups() {
 }
 
 #[test]
-fn several_at_once_cost_what_they_cost_one_by_one() {
+fn several_permits_cost_what_they_cost_one_by_one() {
     check(
         two_a_second(),
         "
@@ -103,7 +103,7 @@ fn several_at_once_cost_what_they_cost_one_by_one() {
     );
 }
 
-/// 12.5 permits cold and 12.5 warm: requests that straddle the threshold and the end of what is kept.
+/// 12.5 permits cold and 12.5 warm: requests that cross the threshold and the end of the stored permits.
 #[test]
 fn requests_across_the_threshold() {
     check(
@@ -133,7 +133,7 @@ fn waits_with_a_fraction_of_a_microsecond() {
     );
 }
 
-/// Kept are 3 warm and 4 cold permits, which is more than 3 seconds' worth: it cools down faster than it fills.
+/// Stored are 3 warm and 4 cold permits, more than 3 seconds' worth: it cools down faster than it fills.
 #[test]
 fn a_cold_factor_of_two() {
     check(

@@ -38,7 +38,7 @@ impl RedisCluster {
         format!("redis-cluster://{}", addresses.join(","))
     }
 
-    /// The server that holds a key with this in its name.
+    /// The server that has a key whose name contains this.
     pub async fn server_of(&self, part: &str) -> &RedisServer {
         for server in &self.servers {
             let names: Vec<String> = server.run_command(&format!("KEYS *{part}*")).await;

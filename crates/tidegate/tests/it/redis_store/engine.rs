@@ -1,4 +1,4 @@
-//! An engine whose counters are in a store: five requests a day for a user.
+//! An engine over a store on Redis: five requests per day and user.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ const RULES: &str = "domain: api\nrules:\n  - name: one\n    key: [user]\n    li
 
 pub struct RedisEngine(Engine<SystemClock, Fallback<RedisStore>>);
 
-/// What came of a request.
+/// The decision on a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EngineDecision {
     pub passes: bool,
@@ -26,7 +26,7 @@ impl RedisEngine {
         Self(Engine::with_store(domains, store, SystemClock::default()).unwrap())
     }
 
-    /// One request of one user, without a runtime.
+    /// Decides one request of one user, without a runtime.
     pub fn decide_blocking(&self) -> EngineDecision {
         let entries = [Entry { key: "user", value: "ann" }];
         let descriptors = [Descriptor::new(&entries, 1)];

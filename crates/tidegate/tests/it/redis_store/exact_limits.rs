@@ -1,4 +1,4 @@
-//! Several processes share a limit and admit exactly as much as it says, together.
+//! Several nodes share a limit, and together admit exactly what it allows.
 
 use tidegate::redis::RedisStore;
 
@@ -7,7 +7,7 @@ use super::setup::{
     Cacheable, StoreExt, charge, check, check_cached, counter, decision, plan, remaining, store, stores,
 };
 
-/// Windows so long that none turns and nothing comes back while a test runs.
+/// Windows so long that none ends and nothing refills during a test.
 const LIMITS: [&str; 8] = [
     "{algorithm: gcra, limit: 100, per: 1000d}",
     "{algorithm: token_bucket, limit: 100, per: 1000d}",
@@ -59,14 +59,14 @@ async fn flushed_scripts_are_reloaded_under_load() {
     let server = RedisServer::start();
     let counter: &'static _ = Box::leak(Box::new(counter("flushed", "100 per 1000d")));
     let (stores, mut connection) = (stores(&server.url(), 4).await, server.connection().await);
-    let asked = || stores.iter().map(|store| store.stats().plans).sum::<u64>();
-    let sharing = stores.clone();
-    let load = tokio::spawn(async move { admitted(&sharing, counter, "shared").await });
+    let plan_count = || stores.iter().map(|store| store.stats().plans).sum::<u64>();
+    let load_stores = stores.clone();
+    let load = tokio::spawn(async move { admitted(&load_stores, counter, "shared").await });
     while !load.is_finished() {
         redis::cmd("SCRIPT").arg("FLUSH").query_async::<()>(&mut connection).await.unwrap();
-        // Again after a while: whoever has just loaded them gets to call them.
-        let before = asked();
-        wait_until(async || (load.is_finished() || asked() >= before + 16).then_some(())).await;
+        // Flush again after a while, so that a store that has just loaded the scripts can call them.
+        let before = plan_count();
+        wait_until(async || (load.is_finished() || plan_count() >= before + 16).then_some(())).await;
     }
     let reloaded: u64 = stores.iter().map(|store| store.stats().servers.total.scripts_reloaded).sum();
     assert!(reloaded > 0);
@@ -82,7 +82,7 @@ async fn refunded_units_can_be_used_again() {
         assert!(!check_cached(&store, "key", &counter, 1).await.is_allowed(), "{text}");
         store.refund(&plan(&[charge("key", &counter, 40)])).await.unwrap();
         assert_eq!(remaining(&store, "key", &counter).await, 40, "{text}");
-        // What was known of a denial is forgotten at once by whoever gave it back.
+        // A refund forgets the cached denial on the node that made it.
         assert!(check_cached(&store, "key", &counter, 40).await.is_allowed(), "{text}");
         assert!(!check_cached(&store, "key", &counter, 1).await.is_allowed(), "{text}");
         store.reset(&plan(&[charge("key", &counter, 0)])).await.unwrap();
@@ -97,8 +97,8 @@ async fn a_plan_is_charged_whole_or_not_at_all() {
     let (wide, narrow) = (counter("wide", "100 per 1000d"), counter("narrow", "5 per 1000d"));
     let both = plan(&[charge("user", &wide, 1), charge("ip", &narrow, 1)]);
     for left in (0..5).rev() {
-        let settled = store.check(&both, Cacheable::NONE).await.unwrap();
-        assert_eq!((settled.outcomes[0].remaining, settled.outcomes[1].remaining), (95 + left, left));
+        let reply = store.check(&both, Cacheable::NONE).await.unwrap();
+        assert_eq!((reply.outcomes[0].remaining, reply.outcomes[1].remaining), (95 + left, left));
     }
     assert!(!decision(store.check(&both, Cacheable::NONE).await).is_allowed());
     assert_eq!(remaining(&store, "user", &wide).await, 95);
@@ -109,7 +109,7 @@ async fn a_dropped_check_is_still_charged() {
     let server = RedisServer::start();
     let (store, counter) = (store(&server.url()).await, counter("dropped", "10 per 1000d"));
     drop(store.check(&plan(&[charge("key", &counter, 3)]), Cacheable::NONE));
-    // Put after it, so answered after it.
+    // Queued after it, so it gets its reply after it.
     assert_eq!(check(&store, "key", &counter, 1).await.remaining, 6);
 }
 

@@ -1,42 +1,43 @@
-//! What is answered when Redis does not answer, or cannot.
+//! What callers get when Redis does not reply, or replies with an error.
 
 use std::time::Duration;
 
-use tidegate::{StoreError, OutcomeKind};
+use tidegate::{OutcomeKind, StoreError};
 
 use super::server::{RedisServer, wait_until};
 use super::setup::{Cacheable, StoreExt, charge, check, counter, plan, store, store_with};
 
-/// Short enough to wait for, long enough for a machine that has other things to do.
+/// Short enough to wait for, long enough for a busy machine.
 const SHORT: Duration = Duration::from_millis(500);
 
 #[tokio::test]
 async fn a_stopped_server_is_a_timeout_and_the_limit_holds() {
     let server = RedisServer::start();
     let (store, counter) = (store_with(&server.url(), SHORT).await, counter("still", "50 per 1000d"));
-    let one = || store.check(&plan(&[charge("key", &counter, 1)]), Cacheable::NONE);
+    let check_one = || store.check(&plan(&[charge("key", &counter, 1)]), Cacheable::NONE);
     let mut admitted = 0;
     for _ in 0..10 {
-        admitted +=
-            u64::from(wait_until(async || one().await.ok()).await.outcomes[0].kind == OutcomeKind::Allowed);
+        admitted += u64::from(
+            wait_until(async || check_one().await.ok()).await.outcomes[0].kind == OutcomeKind::Allowed,
+        );
     }
     server.pause();
     let before = tokio::time::Instant::now();
-    let asked: Vec<_> = (0..100).map(|_| one()).collect();
-    for asked in asked {
-        let failure = asked.await.unwrap_err();
+    let pending: Vec<_> = (0..100).map(|_| check_one()).collect();
+    for pending in pending {
+        let failure = pending.await.unwrap_err();
         assert!(matches!(failure, StoreError::TimedOut | StoreError::BreakerOpen), "{failure}");
     }
-    // All waited at the same time; this is for a machine that stands still itself.
+    // All waited at the same time. The factor is for a machine that stalls itself.
     assert!(before.elapsed() < SHORT * 20, "{:?}", before.elapsed());
     let failures = store.stats().failures;
     assert_eq!(failures.timed_out + failures.away, 100);
     server.resume();
-    // It is found again by itself, and what was sent before it stood still may have been charged.
-    wait_until(async || one().await.ok()).await;
+    // The store recovers by itself. Calls sent before the server stopped may have been charged.
+    wait_until(async || check_one().await.ok()).await;
     loop {
-        match one().await {
-            Ok(settled) if settled.outcomes[0].kind == OutcomeKind::Allowed => admitted += 1,
+        match check_one().await {
+            Ok(reply) if reply.outcomes[0].kind == OutcomeKind::Allowed => admitted += 1,
             Ok(_) => break,
             Err(failure) => assert!(matches!(failure, StoreError::TimedOut), "{failure}"),
         }
@@ -50,10 +51,10 @@ async fn plans_beyond_the_queue_bound_fail_at_once() {
     let (store, counter) = (store_with(&server.url(), SHORT).await, counter("crowd", "50 per 1000d"));
     let _ = check(&store, "key", &counter, 1).await;
     server.pause();
-    let asked: Vec<_> =
+    let pending: Vec<_> =
         (0..20_000).map(|_| store.check(&plan(&[charge("key", &counter, 1)]), Cacheable::NONE)).collect();
-    for asked in asked {
-        asked.await.unwrap_err();
+    for pending in pending {
+        pending.await.unwrap_err();
     }
     let failures = store.stats().failures;
     assert!(failures.overloaded >= 20_000 - 16_384 - 1_024, "{failures:?}");
@@ -76,8 +77,8 @@ async fn constantly_flushed_scripts_lose_no_decision() {
             }
         });
     }
-    for made in 1..=DECISIONS {
-        assert_eq!(check(&store, "key", &counter, 1).await.remaining, 1000 - made);
+    for count in 1..=DECISIONS {
+        assert_eq!(check(&store, "key", &counter, 1).await.remaining, 1000 - count);
     }
     assert!(store.stats().servers.total.scripts_reloaded > 0);
     assert_eq!(store.stats().failures.total(), 0);
@@ -91,17 +92,17 @@ async fn an_unreadable_key_is_named() {
     let _ = check(&store, "key", &counter, 1).await;
     let names: Vec<String> = server.run_command("KEYS tg:*{*").await;
     let [name] = &names[..] else { panic!("{names:?}") };
-    for put in [format!("SET {name} nonsense"), format!("DEL {name}"), format!("LPUSH {name} 1")] {
-        server.run_command::<redis::Value>(&put).await;
+    for command in [format!("SET {name} nonsense"), format!("DEL {name}"), format!("LPUSH {name} 1")] {
+        server.run_command::<redis::Value>(&command).await;
     }
-    let beside = charge("other", &counter, 1);
-    let asked = store.check(&plan(&[charge("key", &counter, 1)]), Cacheable::ALL);
-    let other = store.check(&plan(&[beside]), Cacheable::ALL);
-    assert_eq!(asked.await.unwrap_err(), StoreError::Unreadable(name.as_str().into()));
+    let other_charge = charge("other", &counter, 1);
+    let pending = store.check(&plan(&[charge("key", &counter, 1)]), Cacheable::ALL);
+    let other_pending = store.check(&plan(&[other_charge]), Cacheable::ALL);
+    assert_eq!(pending.await.unwrap_err(), StoreError::Unreadable(name.as_str().into()));
     assert_eq!(
-        other.await.unwrap().outcomes[0].remaining,
+        other_pending.await.unwrap().outcomes[0].remaining,
         4,
-        "others in the same call are not touched by it"
+        "other plans of the same call are not affected"
     );
     assert_eq!(store.stats().failures.unreadable, 1);
 }
@@ -114,10 +115,10 @@ async fn an_out_of_memory_error_is_passed_on() {
     server.run_command::<()>("CONFIG SET maxmemory-policy noeviction").await;
     server.run_command::<()>("CONFIG SET maxmemory 1").await;
     let refused = store.check(&plan(&[charge("key", &counter, 1)]), Cacheable::ALL).await.unwrap_err();
-    assert!(matches!(&refused, StoreError::Refused(said) if said.contains("OOM")), "{refused}");
+    assert!(matches!(&refused, StoreError::Refused(text) if text.contains("OOM")), "{refused}");
     server.run_command::<()>("CONFIG SET maxmemory 0").await;
-    let settled =
+    let reply =
         wait_until(async || store.check(&plan(&[charge("key", &counter, 1)]), Cacheable::ALL).await.ok())
             .await;
-    assert_eq!(settled.outcomes[0].remaining, 3, "what was refused was not charged");
+    assert_eq!(reply.outcomes[0].remaining, 3, "what was refused was not charged");
 }

@@ -1,4 +1,4 @@
-//! Processes know of each other.
+//! Nodes count each other by heartbeats.
 
 use std::time::Duration;
 
@@ -13,16 +13,16 @@ use super::setup::{LONG, store_with, stores};
 async fn every_store_counts_live_nodes() {
     let server = RedisServer::start();
     let mut all = stores(&server.url(), 3).await;
-    let knows = async |store: &tidegate::redis::RedisStore, count: u32| {
+    let assert_count = async |store: &tidegate::redis::RedisStore, count: u32| {
         wait_until(async || (store.live_nodes().get() == count).then_some(())).await;
         assert_eq!(store.stats().live_nodes, count);
     };
     for store in &all {
-        knows(store, 3).await;
+        assert_count(store, 3).await;
     }
     drop(all.pop());
     for store in &all {
-        knows(store, 2).await;
+        assert_count(store, 2).await;
     }
     let ttl_ms: i64 = server.run_command("PTTL tg:1nodes").await;
     assert!(ttl_ms > 0 && ttl_ms <= 20_000, "{ttl_ms}");
@@ -32,13 +32,14 @@ async fn every_store_counts_live_nodes() {
 async fn the_last_count_stays_while_redis_is_down() {
     let server = RedisServer::start();
     let timeout = Duration::from_secs(3);
-    let (one, _other) = (store_with(&server.url(), timeout).await, store_with(&server.url(), timeout).await);
-    wait_until(async || (one.live_nodes().get() == 2).then_some(())).await;
-    let failures = one.stats().servers.total.failures;
+    let (store, _other) =
+        (store_with(&server.url(), timeout).await, store_with(&server.url(), timeout).await);
+    wait_until(async || (store.live_nodes().get() == 2).then_some(())).await;
+    let failures = store.stats().servers.total.failures;
     server.pause();
-    // Heartbeats are all that is sent.
-    wait_until(async || (one.stats().servers.total.failures > failures).then_some(())).await;
-    assert_eq!(one.live_nodes().get(), 2);
+    // Only heartbeats are sent.
+    wait_until(async || (store.stats().servers.total.failures > failures).then_some(())).await;
+    assert_eq!(store.live_nodes().get(), 2);
     server.resume();
 }
 
@@ -49,12 +50,13 @@ async fn a_redis_that_lost_its_data_does_not_reset_the_count() {
     let knows_all = |store: &tidegate::redis::RedisStore| store.live_nodes().get() == 3;
     wait_until(async || all.iter().all(knows_all).then_some(())).await;
     server.run_command::<()>("FLUSHALL").await;
-    // All beat again, one after the other, and the first to do so hears that there is one.
+    // All send heartbeats again, one after the other, and the first reply counts only one node.
     let mut connection = server.connection().await;
     wait_until(async || {
         assert!(all.iter().all(knows_all));
-        let heard: u32 = redis::cmd("ZCARD").arg("tg:1nodes").query_async(&mut connection).await.unwrap();
-        (heard == 3).then_some(())
+        let node_count: u32 =
+            redis::cmd("ZCARD").arg("tg:1nodes").query_async(&mut connection).await.unwrap();
+        (node_count == 3).then_some(())
     })
     .await;
     assert!(all.iter().all(knows_all));
@@ -66,19 +68,19 @@ async fn a_store_with_caller_ticks_sends_heartbeats_on_tick() {
     let mut settings = RedisSettings::new(server.url().parse().unwrap());
     settings.timeout = LONG;
     settings.ticks = StoreTicks::Caller;
-    let one = RedisStore::connect(settings.clone()).await.unwrap();
+    let store = RedisStore::connect(settings.clone()).await.unwrap();
     let _other = RedisStore::connect(settings).await.unwrap();
-    let commands = || one.stats().servers.total.commands;
+    let commands = || store.stats().servers.total.commands;
     let (before, mut now_s) = (commands(), 1_000_000_000_u64);
-    let mut tick = |on_s: u64| {
-        now_s += on_s;
-        one.tick(Timestamp::from_nanos(now_s * 1_000_000_000));
+    let mut tick = |advance_s: u64| {
+        now_s += advance_s;
+        store.tick(Timestamp::from_nanos(now_s * 1_000_000_000));
     };
-    // The first tick says what time it is; a beat was made when the store was connected.
+    // The first tick only sets the time. One heartbeat was sent when the store was connected.
     tick(0);
     tick(1);
-    assert_eq!((commands(), one.live_nodes().get()), (before, 1));
+    assert_eq!((commands(), store.live_nodes().get()), (before, 1));
     tick(1);
-    wait_until(async || (one.live_nodes().get() == 2).then_some(())).await;
+    wait_until(async || (store.live_nodes().get() == 2).then_some(())).await;
     assert_eq!(commands(), before + 1);
 }

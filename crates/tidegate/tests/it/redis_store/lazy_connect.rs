@@ -8,11 +8,11 @@ use tidegate::redis::{ConnectErrorKind, EventHook, RedisSettings, RedisStore, St
 use tidegate::store::Store as _;
 
 #[cfg(feature = "rules")]
-use super::without_runtime::runtime;
-#[cfg(feature = "rules")]
 use super::engine::{EngineDecision, RedisEngine};
 use super::server::{RedisServer, wait_until};
 use super::setup::{Cacheable, LONG, StoreExt, charge, check, counter, plan};
+#[cfg(feature = "rules")]
+use super::without_runtime::runtime;
 
 fn settings(url: &str) -> RedisSettings {
     let mut settings = RedisSettings::try_from(url).unwrap();
@@ -44,16 +44,16 @@ async fn a_lazy_store_is_used_once_redis_starts() {
     server.kill();
     let store = RedisStore::connect_lazy(settings(&server.url())).unwrap();
     let counter = counter("lazy", "5 per 1000d");
-    let one = || store.check(&plan(&[charge("key", &counter, 1)]), Cacheable::ALL);
+    let check_one = || store.check(&plan(&[charge("key", &counter, 1)]), Cacheable::ALL);
     for _ in 0..10 {
-        assert_eq!(one().await.unwrap_err(), StoreError::BreakerOpen);
+        assert_eq!(check_one().await.unwrap_err(), StoreError::BreakerOpen);
     }
     assert_eq!((store.stats().failures.away, store.live_nodes().get()), (10, 1));
 
     server.restart();
-    wait_until(async || one().await.ok()).await;
+    wait_until(async || check_one().await.ok()).await;
     assert_eq!(check(&store, "key", &counter, 1).await.remaining, 3);
-    // It is heard of as well, although its first heartbeats were lost.
+    // Other nodes count it too, although its first heartbeats were lost.
     let other = RedisStore::connect(settings(&server.url())).await.unwrap();
     wait_until(async || (other.live_nodes().get() == 2 && store.live_nodes().get() == 2).then_some(())).await;
     assert_eq!(check(&other, "key", &counter, 1).await.remaining, 2);
@@ -71,8 +71,8 @@ fn an_engine_is_degraded_until_redis_starts() {
     let engine = RedisEngine::new(store.clone());
     assert_eq!(engine.decide_blocking(), EngineDecision { passes: true, degraded: true });
     server.restart();
-    let is_there = || store.stats().servers.servers[0].breaker == tidegate::redis::BreakerState::Closed;
-    runtime.block_on(wait_until(async || is_there().then_some(())));
+    let is_connected = || store.stats().servers.servers[0].breaker == tidegate::redis::BreakerState::Closed;
+    runtime.block_on(wait_until(async || is_connected().then_some(())));
     for passes in [true, true, true, true, true, false] {
         assert_eq!(engine.decide_blocking(), EngineDecision { passes, degraded: false });
     }
@@ -89,10 +89,10 @@ async fn a_wrong_password_is_in_the_events_and_in_the_stats() {
     let store = RedisStore::connect_lazy(settings).unwrap();
     let error = wait_until(async || store.stats().servers.servers[0].connect_error.clone()).await;
     assert_eq!(error.kind(), ConnectErrorKind::AccessDenied);
-    let told = wait_until(async || events.lock().unwrap().first().map(ToString::to_string)).await;
-    assert!(told.contains(&server.address()) && told.contains("WRONGPASS"), "{told}");
-    assert!(!told.contains("wr0ng") && !error.to_string().contains("wr0ng"), "{told} {error}");
+    let event = wait_until(async || events.lock().unwrap().first().map(ToString::to_string)).await;
+    assert!(event.contains(&server.address()) && event.contains("WRONGPASS"), "{event}");
+    assert!(!event.contains("wr0ng") && !error.to_string().contains("wr0ng"), "{event} {error}");
     let counter = counter("denied", "5 per 1000d");
-    let asked = store.check(&plan(&[charge("key", &counter, 1)]), Cacheable::ALL).await;
-    assert_eq!(asked.unwrap_err(), StoreError::BreakerOpen);
+    let result = store.check(&plan(&[charge("key", &counter, 1)]), Cacheable::ALL).await;
+    assert_eq!(result.unwrap_err(), StoreError::BreakerOpen);
 }

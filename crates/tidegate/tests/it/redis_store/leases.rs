@@ -1,4 +1,4 @@
-//! Leases that are kept in Redis: who has the token has the lease, from whichever process.
+//! Leases in Redis: the token is the lease, on every node.
 
 use std::time::Duration;
 
@@ -31,13 +31,13 @@ async fn one_process_acquires_and_another_renews_and_releases() {
         panic!("it is held")
     };
     assert!(renewed.expires > lease.expires && renewed.fence == lease.fence);
-    // The token from before the renewal is as good.
+    // The token from before the renewal still works.
     assert_eq!(stores[1].release(&door, &lease.token).await.unwrap(), Release::Released);
     assert_eq!(stores[0].release(&door, &renewed.token).await.unwrap(), Release::AlreadyReleased);
     assert_eq!(stores[0].renew(&door, &renewed.token, None).await.unwrap(), Renewal::AlreadyReleased);
     let next = acquire(&stores[1], &door).await.unwrap();
     assert!(next.fence > lease.fence);
-    // A token that was handed out for another lease, or for another key, is of no use.
+    // A token of another lease or of another key does not work.
     assert_eq!(stores[0].release(&door, &lease.token).await.unwrap(), Release::AlreadyReleased);
     let window = plan(&[charge("window", &lock, 1)]);
     assert_eq!(stores[0].release(&window, &next.token).await.unwrap(), Release::WrongOwner);
@@ -78,16 +78,16 @@ async fn an_expired_lease_is_free_again() {
 async fn a_plan_without_leases_is_decided_and_holds_nothing() {
     let server = RedisServer::start();
     let (stores, rate) = (stores(&server.url(), 1).await, counter("rate", "2 per 1000d"));
-    let one = plan(&[charge("key", &rate, 1)]);
-    let settled = stores[0].acquire(&one, None).await.unwrap();
-    assert_eq!((settled.lease, settled.outcomes[0].remaining), (None, 1));
+    let rate_plan = plan(&[charge("key", &rate, 1)]);
+    let reply = stores[0].acquire(&rate_plan, None).await.unwrap();
+    assert_eq!((reply.lease, reply.outcomes[0].remaining), (None, 1));
     let lock = lock();
     let lease = acquire(&stores[0], &plan(&[charge("door", &lock, 1)])).await.unwrap();
-    assert_eq!(stores[0].release(&one, &lease.token).await.unwrap(), Release::WrongOwner);
+    assert_eq!(stores[0].release(&rate_plan, &lease.token).await.unwrap(), Release::WrongOwner);
 }
 
-/// Two locks in different places of a cluster, taken together and alone, by many at once. Each key's fences grow from one
-/// holder to the next, and nobody holds one of them beside somebody else.
+/// Two locks in different slots of a cluster, taken together and alone, by many tasks. The fencing tokens of
+/// each key grow from holder to holder, and no two tasks hold the same lock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_split_lease_has_the_highest_fence() {
     let cluster = RedisCluster::start().await;
@@ -99,18 +99,18 @@ async fn a_split_lease_has_the_highest_fence() {
     for (number, store) in stores.iter().cycle().take(6).cloned().enumerate() {
         tasks.spawn(async move {
             let charges = [vec![a, b], vec![a], vec![b]];
-            let mut held = 0;
-            while held < 15 {
-                let charges = &charges[(number + held) % 3];
+            let mut leases_taken = 0;
+            while leases_taken < 15 {
+                let charges = &charges[(number + leases_taken) % 3];
                 let doors = plan(charges);
                 let Some(lease) = acquire(&store, &doors).await else {
                     tokio::time::sleep(Duration::from_millis(1)).await;
                     continue;
                 };
-                held += 1;
+                leases_taken += 1;
                 for charge in charges {
                     let door = usize::from(charge.key == b"b");
-                    let mut last = last[door].try_lock().expect("nobody else holds it");
+                    let mut last = last[door].try_lock().expect("no other task holds it");
                     assert!(lease.fence > *last, "{:?} after {last:?}", lease.fence);
                     *last = lease.fence;
                 }
@@ -121,12 +121,12 @@ async fn a_split_lease_has_the_highest_fence() {
             }
         });
     }
-    // Whichever ends first: who fails leaves its lease behind, and the others wait for it.
+    // In any order: a task that fails leaves its lease behind, and the others wait for it.
     while let Some(task) = tasks.join_next().await {
         task.unwrap();
     }
     assert!(stores.iter().all(|store| store.stats().split_refunds_lost == 0));
-    // Nothing is left behind by those who had one of two.
+    // Tasks that got one of two locks leave nothing behind.
     for key in ["a", "b"] {
         wait_until(async || (remaining(&stores[0], key, lock).await == 1).then_some(())).await;
     }
@@ -142,7 +142,7 @@ async fn a_split_check_that_is_denied_releases_its_lease() {
     wait_until(async || (remaining(&stores[0], "a", &lock).await == 1).then_some(())).await;
 }
 
-/// Who asked has stopped listening: the client went away, or the reply came too late.
+/// The caller is gone: the client disconnected, or the reply came too late.
 #[tokio::test]
 async fn an_abandoned_lease_is_released() {
     let server = RedisServer::start();
@@ -160,13 +160,13 @@ async fn an_abandoned_lease_is_released() {
     let fence = held_once(FencingToken::new(0)).await;
     drop(stores[0].acquire(&door, None));
     stores[0].wait_for_refunds(LONG).await;
-    // It was acquired and is free again: a fence has been handed out in between.
+    // It was acquired and is free again: a fencing token was handed out in between.
     let fence = held_once(fence).await;
-    // Redis stands still while it is asked, and does what it was asked when it goes on.
+    // Redis stops during the call, and runs it when it continues.
     wait_until(async || impatient.peek(&door).await.ok()).await;
     server.pause();
-    let asked = impatient.acquire(&door, None);
-    assert!(matches!(asked.await.unwrap_err(), StoreError::TimedOut | StoreError::BreakerOpen));
+    let pending = impatient.acquire(&door, None);
+    assert!(matches!(pending.await.unwrap_err(), StoreError::TimedOut | StoreError::BreakerOpen));
     server.resume();
     assert_eq!(impatient.wait_for_refunds(LONG).await, 0);
     held_once(fence).await;

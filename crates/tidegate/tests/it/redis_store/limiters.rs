@@ -5,11 +5,11 @@ use std::time::Duration;
 use tidegate::redis::{RedisLimiter, RedisSettings, RedisStore};
 use tidegate::{Limiter, OnStoreFailure, Refused, StoreError};
 
-use super::without_runtime::{block_on, runtime};
 use super::server::{RedisServer, wait_until};
 use super::setup::{store, store_with, stores};
+use super::without_runtime::{block_on, runtime};
 
-/// Short enough to wait for, long enough for a machine that has other things to do.
+/// Short enough to wait for, long enough for a busy machine.
 const SHORT: Duration = Duration::from_millis(500);
 
 fn limiter(limit: &str, store: RedisStore) -> RedisLimiter {
@@ -72,10 +72,10 @@ async fn leases_are_shared_and_released() {
     assert_eq!(first.release().await.unwrap().as_str(), "released");
     drop(second);
     let both = wait_until(async || limiters[0].try_acquire("key", 2).await.ok()).await;
-    // One that waits is let in when it is free.
-    let waits = limiters[1].acquire("key", 1);
+    // A waiter is admitted when the lease is released.
+    let pending = limiters[1].acquire("key", 1);
     drop(both);
-    assert!(waits.await.unwrap().lease().is_some());
+    assert!(pending.await.unwrap().lease().is_some());
 }
 
 #[tokio::test]
@@ -87,7 +87,9 @@ async fn while_redis_is_down_a_share_is_enforced_or_nothing_passes() {
     let deny = deny.on_store_failure(OnStoreFailure::Deny).build().unwrap();
     let lock = limiter("{algorithm: concurrency, limit: 1, ttl: 1h}", store);
     assert!(
-        wait_until(async || Some(local.check("key", 1).await).filter(|one| !one.degraded)).await.is_allowed()
+        wait_until(async || Some(local.check("key", 1).await).filter(|decision| !decision.degraded))
+            .await
+            .is_allowed()
     );
     server.pause();
     let mut admitted = 0;
@@ -102,18 +104,21 @@ async fn while_redis_is_down_a_share_is_enforced_or_nothing_passes() {
         assert!(denied.degraded && !denied.is_allowed());
         assert_eq!(denied.retry_after.as_duration(), Some(Duration::from_secs(1)));
         let refused = limiter.try_acquire("key", 1).await.unwrap_err();
-        assert!(matches!(refused, Refused::Store(StoreError::BreakerOpen | StoreError::TimedOut)), "{refused}");
+        assert!(
+            matches!(refused, Refused::Store(StoreError::BreakerOpen | StoreError::TimedOut)),
+            "{refused}"
+        );
     }
     assert!(local.peek("key", 1).await.is_err());
     server.resume();
-    let _ = wait_until(async || Some(deny.check("key", 1).await).filter(|one| !one.degraded)).await;
+    let _ = wait_until(async || Some(deny.check("key", 1).await).filter(|decision| !decision.degraded)).await;
 }
 
 #[test]
 fn a_limiter_outlives_the_runtime_of_its_store() {
     let (server, runtime) = (RedisServer::start(), runtime());
     let limiter = limiter("2 per 1000d", runtime.block_on(store(&server.url())));
-    assert!(!block_on(limiter.check("key", 1)).degraded, "no runtime is needed to ask");
+    assert!(!block_on(limiter.check("key", 1)).degraded, "a call needs no runtime");
     let reservation = block_on(limiter.reserve("key", 1)).unwrap();
     drop(runtime);
     drop(reservation);

@@ -1,7 +1,6 @@
-//! The store on Redis, on real servers that the tests start and stop: what many processes share, what happens when Redis
-//! does not answer, and where a plan's keys are in several places.
+//! The store on Redis, with real servers that the tests start and stop: limits shared by many nodes, a Redis
+//! that does not reply, and plans whose keys are on several servers.
 
-mod without_runtime;
 mod cluster;
 mod coalescing;
 mod deny_cache;
@@ -21,3 +20,4 @@ mod server;
 mod setup;
 mod split;
 mod watch;
+mod without_runtime;

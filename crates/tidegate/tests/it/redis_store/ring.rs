@@ -1,4 +1,4 @@
-//! A ring of servers that know nothing of each other: plans whose keys are at several of them.
+//! A ring of independent servers: plans whose keys are on several of them.
 
 use tidegate::store::Counter;
 
@@ -13,15 +13,15 @@ async fn plans_across_a_ring_are_limited_exactly() {
     let stores = stores(&url, 2).await;
     let wide: &'static Counter = Box::leak(Box::new(counter("wide", "1000 per 1000d")));
     let narrow: &'static Counter = Box::leak(Box::new(counter("narrow", "20 per 1000d")));
-    // Of so many users some are at another server than the one that all share.
+    // With this many users, some are on another server than the shared key.
     let tasks: Vec<_> = (0..40)
         .map(|user| {
             let store = stores[user % 2].clone();
             tokio::spawn(async move {
                 let user: &'static str = Box::leak(format!("user:{user}").into_boxed_str());
-                let asked =
+                let pending =
                     store.check(&plan(&[charge(user, wide, 1), charge("all", narrow, 1)]), Cacheable::ALL);
-                (user, decision(asked.await).is_allowed())
+                (user, decision(pending.await).is_allowed())
             })
         })
         .collect();
@@ -35,6 +35,6 @@ async fn plans_across_a_ring_are_limited_exactly() {
     assert_eq!(admitted, 20);
     let splits: u64 = stores.iter().map(|store| store.stats().splits).sum();
     assert!(splits > 0 && splits < 40, "{splits}");
-    // Who comes later finds the same keys at the same servers.
+    // A later call finds the same keys on the same servers.
     assert_eq!(remaining(&store(&url).await, "all", narrow).await, 0);
 }

@@ -1,4 +1,4 @@
-//! Which runtime a store runs on, and what is answered when that runtime is not there, not driven or gone.
+//! The runtime of a store, and the replies when that runtime is missing, not driven or gone.
 
 use std::time::Duration;
 
@@ -6,16 +6,16 @@ use tidegate::StoreError;
 use tidegate::redis::{ConnectError, ConnectErrorKind, RedisSettings, RedisStore, StoreRuntime};
 use tokio::runtime::{Builder, Runtime};
 
-use super::without_runtime::{block_on, runtime};
 #[cfg(feature = "rules")]
 use super::engine::{EngineDecision, RedisEngine};
 use super::server::{RedisServer, wait_until};
 use super::setup::{Cacheable, StoreExt, charge, counter, decision, plan, remaining, store, store_with};
+use super::without_runtime::{block_on, runtime};
 
-/// Short enough to wait for, long enough to connect with.
+/// Short enough to wait for, long enough to connect.
 const SHORT: Duration = Duration::from_millis(200);
 
-/// One that runs only within `block_on`.
+/// A runtime that runs only within `block_on`.
 fn current_thread() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
@@ -38,16 +38,16 @@ fn a_runtime_that_is_not_driven_delays_no_answer_beyond_its_deadline() {
         (undriven.block_on(store_with(&server.url(), SHORT)), counter("undriven", "5 per 1000d"));
     let plan = plan(&[charge("key", &counter, 1)]);
     let check = || store.check(&plan, Cacheable::ALL);
-    // Without a runtime, on another one, and on a thread that keeps the store's own runtime from running.
+    // Without a runtime, on another one, and on a thread that blocks the store's runtime.
     assert_eq!(block_on(check()).unwrap_err(), StoreError::TimedOut);
     assert_eq!(other.block_on(check()).unwrap_err(), StoreError::TimedOut);
     assert_eq!(undriven.block_on(async { block_on(check()) }).unwrap_err(), StoreError::TimedOut);
     assert_eq!(block_on(store.acquire(&plan, None)).unwrap_err(), StoreError::TimedOut);
     assert_eq!(block_on(store.refund(&plan)).unwrap_err(), StoreError::TimedOut);
     assert_eq!(store.stats().failures.timed_out, 5);
-    // When it is driven again, Redis is asked again. What came too late is not charged.
-    let nothing = super::setup::plan(&[charge("key", &counter, 0)]);
-    let peeked = undriven.block_on(wait_until(async || store.peek(&nothing).await.ok()));
+    // When the runtime is driven again, Redis is called again. A late plan is not charged.
+    let empty_plan = super::setup::plan(&[charge("key", &counter, 0)]);
+    let peeked = undriven.block_on(wait_until(async || store.peek(&empty_plan).await.ok()));
     assert_eq!(decision(Ok(peeked)).remaining, 5);
 }
 
@@ -68,10 +68,10 @@ fn a_runtime_that_was_dropped_is_an_error_of_its_own() {
         let (store, counter) = (runtime.block_on(store(&server.url())), counter("gone", "5 per 1000d"));
         let check = || store.check(&plan(&[charge("key", &counter, 1)]), Cacheable::ALL);
         runtime.block_on(check()).unwrap();
-        let asked = check();
+        let pending = check();
         drop(runtime);
-        // On a runtime with threads, this one may have been answered before.
-        if let Err(failure) = block_on(asked) {
+        // On a runtime with threads, this call may have completed before.
+        if let Err(failure) = block_on(pending) {
             assert_eq!(failure, StoreError::RuntimeGone);
         }
         assert_eq!(block_on(check()).unwrap_err(), StoreError::RuntimeGone);
@@ -85,7 +85,7 @@ fn a_runtime_that_was_dropped_is_an_error_of_its_own() {
 
 #[test]
 fn a_store_with_a_runtime_of_its_own_needs_no_other() {
-    let (server, asking) = (RedisServer::start(), current_thread());
+    let (server, caller) = (RedisServer::start(), current_thread());
     let mut settings = RedisSettings::try_from(server.url()).unwrap();
     settings.timeout = Duration::from_secs(60);
     settings.runtime = StoreRuntime::Own;
@@ -94,12 +94,12 @@ fn a_store_with_a_runtime_of_its_own_needs_no_other() {
     let counter = counter("own", "5 per 1000d");
     let plan = plan(&[charge("key", &counter, 1)]);
     assert_eq!(decision(block_on(connected.check(&plan, Cacheable::ALL))).remaining, 4);
-    asking.block_on(wait_until(async || lazy.check(&plan, Cacheable::ALL).await.ok()));
+    caller.block_on(wait_until(async || lazy.check(&plan, Cacheable::ALL).await.ok()));
     assert_eq!(block_on(remaining(&lazy, "key", &counter)), 3);
 
-    // What it started ends with it.
+    // Its tasks end with it.
     drop((connected, lazy));
-    asking.block_on(wait_until(async || {
+    caller.block_on(wait_until(async || {
         let clients: String = server.run_command("CLIENT LIST TYPE normal").await;
         (clients.lines().count() == 1).then_some(())
     }));

@@ -1,4 +1,4 @@
-//! A Redis server of a test's own, and waiting for what comes about.
+//! A Redis server for one test, and waiting for conditions.
 
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
@@ -7,10 +7,10 @@ use redis::aio::MultiplexedConnection;
 
 use tidegate_testing::redis_server as common;
 
-/// How long anything that has to happen may take on a machine that has other things to do.
+/// How long anything may take on a busy machine.
 pub const WAIT_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// A server that runs.
+/// A running server.
 pub struct RedisServer {
     server: common::RedisServer,
 }
@@ -20,7 +20,7 @@ impl RedisServer {
         Self::start_with(&[])
     }
 
-    /// With more settings: names and values as on the command line.
+    /// Starts with extra settings: names and values as on the command line.
     pub fn start_with(settings: &[&str]) -> Self {
         Self { server: common::RedisServer::start(settings) }
     }
@@ -33,15 +33,15 @@ impl RedisServer {
         client.get_multiplexed_async_connection_with_config(&config).await.unwrap()
     }
 
-    /// What the server says to a command; a word for each argument.
+    /// The reply to a command, given as words.
     pub async fn run_command<T: redis::FromRedisValue>(&self, command: &str) -> T {
         let mut words = command.split(' ');
-        let mut asked = redis::cmd(words.next().unwrap());
+        let mut cmd = redis::cmd(words.next().unwrap());
         words.for_each(|word| {
-            asked.arg(word);
+            cmd.arg(word);
         });
         let mut connection = self.connection().await;
-        asked.query_async(&mut connection).await.unwrap()
+        cmd.query_async(&mut connection).await.unwrap()
     }
 }
 
@@ -59,15 +59,15 @@ impl DerefMut for RedisServer {
     }
 }
 
-/// What a question is answered with, asked again and again until it is.
-pub async fn wait_until<T>(mut question: impl AsyncFnMut() -> Option<T>) -> T {
-    let asking = async {
+/// Waits until a condition returns a value.
+pub async fn wait_until<T>(mut condition: impl AsyncFnMut() -> Option<T>) -> T {
+    let attempts = async {
         loop {
-            if let Some(answer) = question().await {
-                return answer;
+            if let Some(value) = condition().await {
+                return value;
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(WAIT_TIMEOUT, asking).await.expect("it comes about in time")
+    tokio::time::timeout(WAIT_TIMEOUT, attempts).await.expect("the condition holds in time")
 }

@@ -4,13 +4,13 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use tidegate::redis::{RedisSettings, RedisStore};
-use tidegate::store::{Ask, Charge, Counter, DenyCache, Op, Outcomes, Plan, StorePolicy, Reply, Store};
+use tidegate::store::{Ask, Charge, Counter, DenyCache, Op, Outcomes, Plan, Reply, Store, StorePolicy};
 use tidegate::{
     Clock as _, Decision, IntoLimit, Lease, LeaseToken, Limit, Nanos, Release, Renewal, StoreError,
     SystemClock, Timestamp,
 };
 
-/// A budget that nothing exceeds, however busy the machine is.
+/// A timeout that nothing exceeds, however busy the machine is.
 pub const LONG: Duration = Duration::from_secs(60);
 
 pub async fn store(url: &str) -> RedisStore {
@@ -23,7 +23,7 @@ pub async fn store_with(url: &str, timeout: Duration) -> RedisStore {
     RedisStore::connect(settings).await.unwrap()
 }
 
-/// Several, as if they were several processes.
+/// Several stores, like several nodes.
 pub async fn stores(url: &str, count: usize) -> Vec<RedisStore> {
     let mut stores = Vec::new();
     for _ in 0..count {
@@ -52,12 +52,12 @@ pub fn plan<'a>(charges: &[Charge<'a>]) -> Plan<'a> {
     plan
 }
 
-/// One charge, checked without denials from memory.
+/// Checks one charge without the deny cache.
 pub async fn check(store: &RedisStore, key: &str, counter: &Counter, cost: u64) -> Decision {
     decision(store.check(&plan(&[charge(key, counter, cost)]), Cacheable::NONE).await)
 }
 
-/// The same with denials from memory.
+/// The same with the deny cache.
 pub async fn check_cached(store: &RedisStore, key: &str, counter: &Counter, cost: u64) -> Decision {
     decision(store.check(&plan(&[charge(key, counter, cost)]), Cacheable::ALL).await)
 }
@@ -66,11 +66,11 @@ pub async fn remaining(store: &RedisStore, key: &str, counter: &Counter) -> u64 
     decision(store.peek(&plan(&[charge(key, counter, 0)])).await).remaining
 }
 
-pub fn decision(settled: Result<CheckReply, StoreError>) -> Decision {
-    Decision::merge(&settled.unwrap().outcomes)
+pub fn decision(reply: Result<CheckReply, StoreError>) -> Decision {
+    Decision::merge(&reply.unwrap().outcomes)
 }
 
-/// Which charges of a plan may be denied from memory, by their positions.
+/// Which charges of a plan may be denied from the cache, by position.
 #[derive(Clone, Copy)]
 pub struct Cacheable(u64);
 
@@ -83,7 +83,7 @@ impl Cacheable {
     }
 }
 
-/// What a store decided.
+/// The decision of a store.
 #[derive(Clone, Debug)]
 pub struct CheckReply {
     pub outcomes: Outcomes,
@@ -93,7 +93,7 @@ pub struct CheckReply {
 
 type Later<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>;
 
-/// A store, asked in short. The operation starts when it is asked for.
+/// Short forms of the store operations. An operation starts when the method is called.
 pub trait StoreExt: Store {
     fn start<T: 'static>(&self, op: Op, plan: &Plan<'_>, read: fn(Reply) -> T) -> Later<T> {
         let response = self.ask(&Ask { op, plan, now: SystemClock::new().now(), deadline: None });

@@ -1,14 +1,14 @@
-//! A request that waits is told when another node gives units back.
+//! A waiting request is woken when another node releases units.
 
 use std::task::{Context, Waker};
 
 use tidegate::redis::RedisStore;
 use tidegate::store::Watch;
-use tidegate::store::{Charge, Counter, Fallback, Mode, Plan, StorePolicy, Store};
+use tidegate::store::{Charge, Counter, Fallback, Mode, Plan, Store, StorePolicy};
 use tidegate::{MemoryStore, Release};
 
 use super::cluster::RedisCluster;
-use super::server::{WAIT_TIMEOUT, RedisServer, wait_until};
+use super::server::{RedisServer, WAIT_TIMEOUT, wait_until};
 use super::setup::{
     Cacheable, StoreExt, charge, check, check_cached, counter, decision, plan, store, stores,
 };
@@ -17,15 +17,15 @@ fn lock() -> Counter {
     counter("lock", "{algorithm: concurrency, limit: 1, ttl: 1000s}")
 }
 
-/// A watch whose subscription has begun, and that has been told so.
+/// A watch whose subscription has started, and that has fired for it.
 async fn start_watch(store: &impl Store, plan: &Plan<'_>) -> Watch {
-    let mut watch = store.watch(plan).expect("the store can tell");
+    let mut watch = store.watch(plan).expect("the store supports watches");
     wait_for_wake(&mut watch).await;
     watch
 }
 
 async fn wait_for_wake(watch: &mut Watch) {
-    tokio::time::timeout(WAIT_TIMEOUT, watch.changed()).await.expect("it is told in time");
+    tokio::time::timeout(WAIT_TIMEOUT, watch.changed()).await.expect("it is woken in time");
 }
 
 fn is_woken(watch: &mut Watch) -> bool {
@@ -33,20 +33,20 @@ fn is_woken(watch: &mut Watch) -> bool {
 }
 
 /// Releases on one node wake a watch on another.
-async fn assert_release_wakes(one: &RedisStore, other: &RedisStore, key: &str) {
+async fn assert_release_wakes(releaser: &RedisStore, watcher: &RedisStore, key: &str) {
     let lock = lock();
     let plan = plan(&[charge(key, &lock, 1)]);
-    // A watch of a key that is subscribed already is not told of that, so there is one for the whole test.
-    let mut watch = start_watch(other, &plan).await;
+    // A second watch of a subscribed key does not fire at its start, so the whole test uses one watch.
+    let mut watch = start_watch(watcher, &plan).await;
     for _ in 0..2 {
-        let held = one.acquire(&plan, None).await.unwrap().lease.unwrap();
-        assert!(other.acquire(&plan, None).await.unwrap().lease.is_none());
+        let lease = releaser.acquire(&plan, None).await.unwrap().lease.unwrap();
+        assert!(watcher.acquire(&plan, None).await.unwrap().lease.is_none());
         assert!(!is_woken(&mut watch), "nothing has come back");
-        assert_eq!(one.release(&plan, &held.token).await.unwrap(), Release::Released);
+        assert_eq!(releaser.release(&plan, &lease.token).await.unwrap(), Release::Released);
         wait_for_wake(&mut watch).await;
-        let held = other.acquire(&plan, None).await.unwrap().lease.unwrap();
-        assert_eq!(other.release(&plan, &held.token).await.unwrap(), Release::Released);
-        // Its own release is told to it too.
+        let lease = watcher.acquire(&plan, None).await.unwrap().lease.unwrap();
+        assert_eq!(watcher.release(&plan, &lease.token).await.unwrap(), Release::Released);
+        // Its own release wakes it too.
         wait_for_wake(&mut watch).await;
     }
 }
@@ -65,37 +65,37 @@ async fn a_release_wakes_a_watch_in_a_cluster() {
     for key in ["a", "b", "c", "d"] {
         assert_release_wakes(&stores[0], &stores[1], key).await;
     }
-    // A plan in several places is told of each of them.
+    // A plan with keys on several servers is woken by each of them.
     let lock = lock();
     let (a, b) = (charge("a", &lock, 1), charge("b", &lock, 1));
     let mut watch = start_watch(&stores[1], &plan(&[a, b])).await;
     wait_until(async || (!is_woken(&mut watch)).then_some(())).await;
-    for one in [a, b] {
-        let held = stores[0].acquire(&plan(&[one]), None).await.unwrap().lease.unwrap();
-        let _ = stores[0].release(&plan(&[one]), &held.token).await.unwrap();
+    for charge in [a, b] {
+        let lease = stores[0].acquire(&plan(&[charge]), None).await.unwrap().lease.unwrap();
+        let _ = stores[0].release(&plan(&[charge]), &lease.token).await.unwrap();
         wait_for_wake(&mut watch).await;
     }
 }
 
-/// What is refunded or reset is told, and a denial that was kept in memory is forgotten.
+/// A refund or a reset wakes the watch and forgets a cached denial.
 #[tokio::test]
 async fn a_refund_and_a_reset_wake_a_watch() {
     let server = RedisServer::start();
     let stores = stores(&server.url(), 2).await;
     let limit = counter("limit", "2 per 1000d");
     let two = plan(&[charge("key", &limit, 2)]);
-    let one = plan(&[charge("key", &limit, 1)]);
+    let one_unit = plan(&[charge("key", &limit, 1)]);
     assert!(decision(stores[0].check(&two, Cacheable::NONE).await).is_allowed());
-    let mut watch = start_watch(&stores[1], &one).await;
+    let mut watch = start_watch(&stores[1], &one_unit).await;
     assert!(!check_cached(&stores[1], "key", &limit, 1).await.is_allowed());
     assert!(!is_woken(&mut watch));
-    stores[0].refund(&one).await.unwrap();
+    stores[0].refund(&one_unit).await.unwrap();
     wait_for_wake(&mut watch).await;
     assert!(check_cached(&stores[1], "key", &limit, 1).await.is_allowed());
     assert!(!is_woken(&mut watch));
-    stores[0].reset(&one).await.unwrap();
+    stores[0].reset(&one_unit).await.unwrap();
     wait_for_wake(&mut watch).await;
-    // Other keys are other keys.
+    // Other keys do not wake it.
     stores[0].reset(&plan(&[charge("other", &limit, 1)])).await.unwrap();
     let _ = check(&stores[0], "key", &limit, 1).await;
     assert!(!is_woken(&mut watch));
@@ -112,58 +112,61 @@ async fn a_watch_ends_when_it_is_dropped_and_survives_a_broken_connection() {
     let lock = lock();
     let plan = plan(&[charge("key", &lock, 1)]);
     let mut first = start_watch(&stores[1], &plan).await;
-    // It is subscribed already, so this one is told of nothing yet.
+    // The key is already subscribed, so this watch has not fired yet.
     let mut second = stores[1].watch(&plan).unwrap();
     assert!(!is_woken(&mut second));
     drop(first.changed());
     server.run_command::<i64>("CLIENT KILL TYPE pubsub").await;
-    // What was published meanwhile is not known, so both are told.
+    // Messages in between may have been lost, so both fire.
     wait_for_wake(&mut first).await;
     wait_for_wake(&mut second).await;
     drop(first);
     assert_eq!(channels(&server).await, 1);
-    let held = stores[0].acquire(&plan, None).await.unwrap().lease.unwrap();
-    let _ = stores[0].release(&plan, &held.token).await.unwrap();
+    let lease = stores[0].acquire(&plan, None).await.unwrap().lease.unwrap();
+    let _ = stores[0].release(&plan, &lease.token).await.unwrap();
     wait_for_wake(&mut second).await;
     drop(second);
     wait_until(async || (channels(&server).await == 0).then_some(())).await;
 }
 
-/// A user who may neither publish nor subscribe: releases work, and nothing is watched.
+/// A user that may neither publish nor subscribe: releases work, and nothing is watched.
 #[tokio::test]
 async fn without_subscribe_permission_there_is_no_watch() {
     let server = RedisServer::start();
     server.run_command::<()>("ACL SETUSER mute on >secret ~* +@all resetchannels").await;
     let url = server.url().replace("redis://", "redis://mute:secret@");
-    let (mute, all) = (store(&url).await, store(&server.url()).await);
+    let (restricted, unrestricted) = (store(&url).await, store(&server.url()).await);
     let lock = lock();
     let plan = plan(&[charge("key", &lock, 1)]);
-    let mut early = mute.watch(&plan);
-    wait_until(async || mute.watch(&plan).is_none().then_some(())).await;
-    let mut watch = start_watch(&all, &plan).await;
+    let mut early_watch = restricted.watch(&plan);
+    wait_until(async || restricted.watch(&plan).is_none().then_some(())).await;
+    let mut watch = start_watch(&unrestricted, &plan).await;
     for _ in 0..2 {
-        let held = mute.acquire(&plan, None).await.unwrap().lease.unwrap();
-        assert_eq!(mute.release(&plan, &held.token).await.unwrap(), Release::Released);
+        let lease = restricted.acquire(&plan, None).await.unwrap().lease.unwrap();
+        assert_eq!(restricted.release(&plan, &lease.token).await.unwrap(), Release::Released);
     }
     assert!(!is_woken(&mut watch));
-    let held = all.acquire(&plan, None).await.unwrap().lease.unwrap();
-    let _ = all.release(&plan, &held.token).await.unwrap();
+    let lease = unrestricted.acquire(&plan, None).await.unwrap().lease.unwrap();
+    let _ = unrestricted.release(&plan, &lease.token).await.unwrap();
     wait_for_wake(&mut watch).await;
-    assert!(!early.as_mut().is_some_and(is_woken));
-    assert_eq!(mute.stats().servers.total.failures, 0);
+    assert!(!early_watch.as_mut().is_some_and(is_woken));
+    assert_eq!(restricted.stats().servers.total.failures, 0);
 }
 
 #[tokio::test]
 async fn a_fallback_store_forwards_watches_of_redis_keys() {
     let server = RedisServer::start();
     let fallback = Fallback::new(store(&server.url()).await, MemoryStore::unbounded().into());
-    let (lock, own) = (lock(), counter("own", "10/h"));
-    let local = Charge { policy: StorePolicy { mode: Mode::Local, ..StorePolicy::DEFAULT }, ..charge("key", &own, 1) };
+    let (lock, local_counter) = (lock(), counter("own", "10/h"));
+    let local = Charge {
+        policy: StorePolicy { mode: Mode::Local, ..StorePolicy::DEFAULT },
+        ..charge("key", &local_counter, 1)
+    };
     assert!(fallback.watch(&plan(&[local])).is_none());
     let mixed = plan(&[local, charge("key", &lock, 1)]);
     let mut watch = start_watch(&fallback, &mixed).await;
     assert_eq!(channels(&server).await, 1);
-    let held = fallback.acquire(&mixed, None).await.unwrap().lease.unwrap();
-    let _ = fallback.release(&mixed, &held.token).await.unwrap();
+    let lease = fallback.acquire(&mixed, None).await.unwrap().lease.unwrap();
+    let _ = fallback.release(&mixed, &lease.token).await.unwrap();
     wait_for_wake(&mut watch).await;
 }

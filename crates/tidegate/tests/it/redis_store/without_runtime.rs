@@ -1,4 +1,4 @@
-//! The store lives on one runtime, and is asked by a thread that is on none.
+//! The store runs on one runtime, and a thread without a runtime calls it.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use super::engine::{EngineDecision, RedisEngine};
 use super::server::RedisServer;
 use super::setup::{Cacheable, StoreExt, charge, counter, decision, plan, remaining, store, store_with};
 
-/// What stores live on. The thread of the test is not on it.
+/// The runtime of the stores. The test thread is not on it.
 pub fn runtime() -> Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
 }
 
-/// Waits with nothing but the thread at hand.
+/// Blocks without a runtime.
 pub fn block_on<F: Future>(future: F) -> F::Output {
     struct Unpark(Thread);
 

@@ -1,12 +1,16 @@
-//! Files that are not tests, and what is said of them.
+//! Invalid test files, and their errors.
 
 use tidegate::rules::{RuleTests, STEP_TIMES_MAX};
 
-/// The code and the message of all that is wrong with a file.
+/// The code and the message of every error of a file.
 fn read_errors(text: &str) -> Vec<(String, String)> {
     let report = RuleTests::parse("tests.yaml", text).expect_err(text);
     assert!(report.to_string().contains("tests.yaml"), "{report}");
-    report.diagnostics().iter().map(|found| (found.code.to_owned(), found.message.clone())).collect()
+    report
+        .diagnostics()
+        .iter()
+        .map(|diagnostic| (diagnostic.code.to_owned(), diagnostic.message.clone()))
+        .collect()
 }
 
 #[track_caller]
@@ -43,7 +47,7 @@ fn invalid_tests() {
         ["2026-01-01", "soon", "1969-12-31T23:59:59Z", "2026-02-30T00:00:00Z", "9999-01-01T00:00:00Z"]
     {
         let text = test(&format!("name: a, start: \"{start}\", {expecting}"));
-        assert_read_error(&text, "not-an-instant", &format!("`{start}` is no instant from 1970 to 2554"));
+        assert_read_error(&text, "not-an-instant", &format!("`{start}` is not an instant from 1970 to 2554"));
     }
 }
 
@@ -55,9 +59,9 @@ fn invalid_steps() {
         (
             "      - { signal: { a: 1 }, times: 2 }\n",
             "misplaced-field",
-            "`times` does not go with a step with `signal`",
+            "`times` is not allowed in a step with `signal`",
         ),
-        ("      - { signal: { a: 1.5 } }\n", "not-a-level", "`1.5` is no level of a signal"),
+        ("      - { signal: { a: 1.5 } }\n", "not-a-level", "`1.5` is not a level of a signal"),
         ("      - { request: { user: } }\n", "missing-value", "attribute `user` has no value"),
         ("      - { request: { user: [a] } }\n", "wrong-type", "expected text, found a list"),
         ("      - { descriptors: [] }\n", "no-descriptors", "a request has at least one descriptor"),
@@ -82,9 +86,9 @@ fn invalid_steps() {
         (
             "      - { at: 2s, request: {} }\n      - { at: 1s, request: {} }\n",
             "step-back",
-            "the step is at 1s, before the one above it, at 2s",
+            "the step is at 1s, earlier than the one before it at 2s",
         ),
-        ("      - { request: {}, times: 0 }\n", "times-out-of-range", "`times` goes from 1 to 1000000"),
+        ("      - { request: {}, times: 0 }\n", "times-out-of-range", "`times` must be from 1 to 1000000"),
     ];
     for (text, code, message) in cases {
         assert_read_error(&steps(text), code, message);
@@ -96,7 +100,7 @@ fn bounds() {
     let most = format!("      - {{ request: {{}}, times: {STEP_TIMES_MAX} }}\n");
     assert!(RuleTests::parse("tests.yaml", &steps(&most)).is_ok());
     let more = most.replace("000000 }", "000001 }");
-    assert_read_error(&steps(&more), "times-out-of-range", "`times` goes from 1 to 1000000");
+    assert_read_error(&steps(&more), "times-out-of-range", "`times` must be from 1 to 1000000");
     let many = read_errors(&steps(&most.repeat(10)));
     assert_eq!(many, [("too-many-requests".into(), "the tests make more than 10000000 requests".into())]);
 }

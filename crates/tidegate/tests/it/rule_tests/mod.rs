@@ -1,14 +1,13 @@
-//! Tests that operators write for their rules: when they pass, when they fail, and what is wrong with those that are
-//! none.
+//! Tests that operators write for their rules: when they pass, when they fail, and which files are invalid.
 #![cfg(all(feature = "calendar", feature = "rules"))]
 
-mod passing;
-mod invalid;
 mod failing;
+mod invalid;
+mod passing;
 
 use tidegate::rules::{self, RuleTests, TestResults};
 
-/// Runs the steps, each a line, as one test against the rules, each a line.
+/// Runs the steps, one per line, as one test against the rules, one per line.
 fn run(rules_lines: &[&str], steps: &[&str]) -> TestResults {
     let lines: String = rules_lines.iter().map(|rule| format!("  - {rule}\n")).collect();
     let loaded =
@@ -27,10 +26,10 @@ fn assert_passes(rules: &[&str], steps: &[&str]) {
     assert_eq!(results.report().errors(), 0);
 }
 
-/// What is said of the first step that does not come as expected.
+/// The failures of the first step that fails.
 #[track_caller]
 fn failures(rules: &[&str], steps: &[&str]) -> Vec<String> {
     let results = run(rules, steps);
     assert_eq!((results.passed(), results.failed()), (0, 1));
-    results.report().diagnostics().iter().map(|found| found.message.clone()).collect()
+    results.report().diagnostics().iter().map(|diagnostic| diagnostic.message.clone()).collect()
 }

@@ -1,4 +1,4 @@
-//! Everything that can be expected.
+//! Every kind of expectation.
 
 use tidegate::rules::{self, RuleTests};
 
@@ -101,7 +101,7 @@ rules:
         ("", "23h"),
         ("    start: 2026-06-01T21:59:30Z\n", "30s"),
         ("    start: 2026-06-01T23:59:30+02:00\n", "30s"),
-        // The day that summer begins has 23 hours.
+        // The day on which summer time starts has 23 hours.
         ("    start: 2026-03-29T00:00:00+01:00\n", "23h"),
     ];
     for (start, rest) in cases {

@@ -1,4 +1,4 @@
-//! What files become in the native language.
+//! Files converted to native rules.
 
 use proptest::prelude::*;
 use tidegate::rules::envoy::convert;
@@ -6,7 +6,7 @@ use tidegate::rules::envoy::convert;
 use super::domain;
 use super::generators::escaped;
 
-/// The rules of the native file, without what stands before them.
+/// The rules of the native file, without its header.
 fn converted_rules(text: &str) -> String {
     let converted = convert("envoy.yaml", text).unwrap_or_else(|report| panic!("{report}"));
     let (head, rules) = converted.text.split_once("rules:").expect("a native file has rules");

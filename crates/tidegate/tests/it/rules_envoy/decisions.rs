@@ -1,5 +1,5 @@
-//! Random files and requests, decided: by the plainest model of envoyproxy/ratelimit that charges nothing for what is
-//! denied, by the file, and by the native file it becomes.
+//! Random files and requests, decided three times: by the plainest model of envoyproxy/ratelimit (which
+//! charges nothing for a denied request), by the file, and by its conversion.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -10,34 +10,39 @@ use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
 use tidegate::rules::envoy::convert;
 use tidegate::{Engine, ManualClock, MemoryStore, Timestamp};
-use tidegate_core::rules::{Descriptor, Domain, Entry, AnswerKind, Request};
+use tidegate_core::rules::{AnswerKind, Descriptor, Domain, Entry, Request};
 
 use super::domain;
-use super::generators::{RandomLimit, Mode, RandomDescriptor, file, request, file_text};
+use super::generators::{Mode, RandomDescriptor, RandomLimit, file, file_text, request};
 
-/// So little that limits are exceeded.
+/// A limit so small that requests exceed it.
 fn small_limit(number: u32) -> u32 {
     number % 4
 }
 
-/// What a descriptor finds: the last one, and what its counter is called.
-fn find_node<'f>(level: &'f [RandomDescriptor], entries: &[Entry<'_>]) -> Option<(&'f RandomDescriptor, String)> {
+/// What a descriptor finds: the last node, and the name of its counter.
+fn find_node<'f>(
+    level: &'f [RandomDescriptor],
+    entries: &[Entry<'_>],
+) -> Option<(&'f RandomDescriptor, String)> {
     let (entry, rest) = entries.split_first()?;
-    let of_key = || level.iter().filter(|node| node.key == entry.key);
-    let like = |node: &&RandomDescriptor| node.value.is_some_and(|text| text.contains('*') && matches_wildcard(text, entry.value));
-    let node = of_key()
+    let same_key = || level.iter().filter(|node| node.key == entry.key);
+    let matches_value = |node: &&RandomDescriptor| {
+        node.value.is_some_and(|text| text.contains('*') && matches_wildcard(text, entry.value))
+    };
+    let node = same_key()
         .find(|node| node.value == Some(entry.value))
-        .or_else(|| of_key().find(like))
-        .or_else(|| of_key().find(|node| node.value.is_none()))?;
-    let counted = node.value.filter(|_| node.shared).unwrap_or(entry.value);
-    let own = format!("{}={counted};", entry.key);
+        .or_else(|| same_key().find(matches_value))
+        .or_else(|| same_key().find(|node| node.value.is_none()))?;
+    let counted_value = node.value.filter(|_| node.shared).unwrap_or(entry.value);
+    let counter = format!("{}={counted_value};", entry.key);
     match rest {
-        [] => Some((node, own)),
-        _ => find_node(&node.below, rest).map(|(node, below)| (node, own + &below)),
+        [] => Some((node, counter)),
+        _ => find_node(&node.below, rest).map(|(node, below)| (node, counter + &below)),
     }
 }
 
-/// By trying everything a star can stand for.
+/// Tries everything that a star can match.
 fn matches_wildcard(text: &str, value: &str) -> bool {
     match text.chars().next() {
         None => value.is_empty(),
@@ -46,7 +51,7 @@ fn matches_wildcard(text: &str, value: &str) -> bool {
     }
 }
 
-/// How much was counted, by counter and hour.
+/// The usage, by counter and hour.
 #[derive(Default)]
 struct Model {
     counts: HashMap<(String, u64), u64>,
@@ -54,39 +59,40 @@ struct Model {
 
 impl Model {
     fn decide(&mut self, file: &[RandomDescriptor], descriptors: &[Descriptor<'_>], hour: u64) -> AnswerKind {
-        let found: Vec<_> = descriptors.iter().map(|descriptor| find_node(file, descriptor.entries)).collect();
-        let replaced: Vec<&str> = found
+        let nodes: Vec<_> =
+            descriptors.iter().map(|descriptor| find_node(file, descriptor.entries)).collect();
+        let replaced: Vec<&str> = nodes
             .iter()
             .flatten()
             .filter(|(node, _)| node.limit != RandomLimit::None)
             .flat_map(|(node, _)| node.replaces.iter().copied())
             .collect();
-        // Who stands in a request twice is charged twice at once.
+        // A counter that appears twice in a request is charged for both together.
         let mut charges: BTreeMap<String, (&RandomDescriptor, u64)> = BTreeMap::new();
-        for (found, descriptor) in found.into_iter().zip(descriptors) {
+        for (found, descriptor) in nodes.into_iter().zip(descriptors) {
             let Some((node, counter)) = found else { continue };
             let is_replaced = node.name.is_some_and(|name| replaced.contains(&name));
             if node.limit == RandomLimit::Some && !is_replaced {
                 charges.entry(counter).or_insert((node, 0)).1 += descriptor.cost;
             }
         }
-        let mut fate = AnswerKind::Allowed;
+        let mut decision = AnswerKind::Allowed;
         for (counter, (node, cost)) in &charges {
             let count = self.counts.get(&(counter.clone(), hour)).copied().unwrap_or_default();
             if count + cost > u64::from(small_limit(node.number)) {
-                fate = fate.max(match node.mode {
+                decision = decision.max(match node.mode {
                     Mode::Reject => AnswerKind::Denied,
                     Mode::Shadow => AnswerKind::ShadowDenied,
                     Mode::Quota => AnswerKind::OverQuota,
                 });
             }
         }
-        if fate.passes() {
+        if decision.passes() {
             for (counter, (_, cost)) in charges {
                 *self.counts.entry((counter, hour)).or_default() += cost;
             }
         }
-        fate
+        decision
     }
 }
 
@@ -118,22 +124,22 @@ fn without_extension(mut file: Vec<RandomDescriptor>) -> Vec<RandomDescriptor> {
     file
 }
 
-/// Every answer of the model, of the file and of the native file.
+/// The answers of the model, of the file and of the native file.
 fn decide_all(file: &[RandomDescriptor], requests: &[TestRequest]) -> Vec<[AnswerKind; 3]> {
     let text = file_text(file, small_limit);
     let native = convert("envoy.yaml", &text).unwrap_or_else(|report| panic!("{report}"));
     let (envoy, native) = (engine(domain(&text)), engine(domain(&native.text)));
     let (mut model, mut minute) = (Model::default(), 0);
-    let decide = |asked: &TestRequest| {
-        minute += asked.minutes;
-        let entries: Vec<Vec<Entry<'_>>> = asked
+    let decide = |request_spec: &TestRequest| {
+        minute += request_spec.minutes;
+        let entries: Vec<Vec<Entry<'_>>> = request_spec
             .descriptors
             .iter()
             .map(|(request, _)| request.iter().map(|(key, value)| Entry { key, value }).collect())
             .collect();
         let descriptors: Vec<Descriptor<'_>> = entries
             .iter()
-            .zip(&asked.descriptors)
+            .zip(&request_spec.descriptors)
             .map(|(entries, (_, cost))| Descriptor::new(entries, *cost))
             .collect();
         let now = Timestamp::from_nanos(minute * 60_000_000_000);
@@ -160,14 +166,14 @@ proptest! {
 fn random_requests_reach_every_decision() {
     let mut runner = TestRunner::deterministic();
     let strategy = (file().prop_map(without_extension), vec(test_request(), 40));
-    let mut fates: BTreeMap<AnswerKind, usize> = BTreeMap::new();
+    let mut decisions: BTreeMap<AnswerKind, usize> = BTreeMap::new();
     for _ in 0..100 {
         let (file, requests) = strategy.new_tree(&mut runner).unwrap().current();
-        for [fate, ..] in decide_all(&file, &requests) {
-            *fates.entry(fate).or_default() += 1;
+        for [decision, ..] in decide_all(&file, &requests) {
+            *decisions.entry(decision).or_default() += 1;
         }
     }
-    let often = |fate| fates.get(&fate).is_some_and(|count| *count > 50);
-    let wanted = [AnswerKind::Allowed, AnswerKind::Denied, AnswerKind::ShadowDenied, AnswerKind::OverQuota];
-    assert!(wanted.into_iter().all(often), "{fates:?}");
+    let often = |decision| decisions.get(&decision).is_some_and(|count| *count > 50);
+    let expected = [AnswerKind::Allowed, AnswerKind::Denied, AnswerKind::ShadowDenied, AnswerKind::OverQuota];
+    assert!(expected.into_iter().all(often), "{decisions:?}");
 }

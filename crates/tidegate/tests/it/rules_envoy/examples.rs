@@ -1,11 +1,11 @@
-//! The files in `examples/rules/` load, and nothing is odd about them nor about what they become.
+//! The files in `examples/rules/` load without warnings, and so do their conversions.
 
 use std::path::Path;
 
 use tidegate::rules::envoy::convert;
 use tidegate::rules::parse;
 
-use super::{domain, matching_rule, limits, matching_rule_name};
+use super::{domain, limits, matching_rule, matching_rule_name};
 
 fn example(file: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/rules").join(file);
@@ -18,8 +18,9 @@ fn examples_and_their_conversions_have_no_warnings() {
         let converted = convert(file, &example(file)).unwrap_or_else(|report| panic!("{report}"));
         assert_eq!(converted.report.warnings(), 0, "{}", converted.report);
         let native = parse(file, &converted.text).unwrap();
-        // A limit of 0 is worth a warning in a native file.
-        let warnings = native.report.diagnostics().iter().filter(|found| found.code != "limit-zero");
+        // A limit of 0 causes a warning in a native file.
+        let warnings =
+            native.report.diagnostics().iter().filter(|diagnostic| diagnostic.code != "limit-zero");
         assert_eq!(warnings.count(), 0, "{}", native.report);
     }
 }

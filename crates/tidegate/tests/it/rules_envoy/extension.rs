@@ -1,11 +1,12 @@
-//! What `tidegate` adds to a descriptor.
+//! The extension `tidegate` of a descriptor.
 
 use tidegate_core::Nanos;
-use tidegate_core::rules::{Action, Attribute, CostSource, DenyCache, KeyPart, LimitId, OnStoreFailure};
+use tidegate_core::rules::{Action, Attribute, CostSource, KeyPart};
+use tidegate_core::{DenyCache, LimitId, OnStoreFailure};
 
-use super::{domain, matching_rule, key_indexes, limit_texts, limits, rule};
+use super::{domain, key_indexes, limit_texts, limits, matching_rule, rule};
 
-/// The limits of the one descriptor that has these fields.
+/// The limits of a descriptor with these fields.
 fn limit_texts_with(fields: &str) -> Vec<String> {
     let domain = domain(&format!("domain: d\ndescriptors: [ {{ key: k, {fields} }} ]"));
     limit_texts(rule(&domain, "k"))
@@ -147,11 +148,11 @@ descriptors:
     tidegate: { on_store_failure: allow, limits: [ 5 per second ] }
 ",
     );
-    let said = |name| {
+    let store_settings = |name| {
         let rule = rule(&domain, name);
         (rule.on_store_failure, rule.deny_cache)
     };
-    assert_eq!(said("plain"), (None, DenyCache::On));
-    assert_eq!(said("deny"), (Some(OnStoreFailure::Deny), DenyCache::Off));
-    assert_eq!(said("alone"), (Some(OnStoreFailure::Allow), DenyCache::On));
+    assert_eq!(store_settings("plain"), (None, DenyCache::On));
+    assert_eq!(store_settings("deny"), (Some(OnStoreFailure::Deny), DenyCache::Off));
+    assert_eq!(store_settings("alone"), (Some(OnStoreFailure::Allow), DenyCache::On));
 }

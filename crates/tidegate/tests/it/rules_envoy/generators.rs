@@ -1,4 +1,4 @@
-//! Random files for envoyproxy/ratelimit, and random requests, of which many find something in them.
+//! Random files for envoyproxy/ratelimit, and random requests that often match them.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ pub struct RandomDescriptor {
     pub value: Option<&'static str>,
     pub shared: bool,
     pub limit: RandomLimit,
-    /// Its own, in the order of the file from 1.
+    /// Unique, in the order of the file from 1.
     pub number: u32,
     pub mode: Mode,
     pub name: Option<&'static str>,
@@ -72,15 +72,15 @@ fn node(below: BoxedStrategy<Vec<RandomDescriptor>>) -> impl Strategy<Value = Ra
 
 pub fn file() -> impl Strategy<Value = Vec<RandomDescriptor>> {
     let leaf = node(Just(Vec::new()).boxed());
-    let one = leaf.prop_recursive(3, 48, 6, |below| node(vec(below, 1..6).boxed()));
-    vec(one, 1..7).prop_map(|level| {
+    let descriptor = leaf.prop_recursive(3, 48, 6, |below| node(vec(below, 1..6).boxed()));
+    vec(descriptor, 1..7).prop_map(|level| {
         let mut level = distinct(level);
         number(&mut level, &mut 0);
         level
     })
 }
 
-/// No two descriptors beside each other are the same.
+/// Removes duplicate descriptors of a level.
 fn distinct(mut level: Vec<RandomDescriptor>) -> Vec<RandomDescriptor> {
     let mut seen = BTreeSet::new();
     level.retain(|node| seen.insert((node.key, node.value)));
@@ -98,15 +98,16 @@ fn number(level: &mut [RandomDescriptor], last: &mut u32) {
 pub type Request = Vec<(&'static str, String)>;
 
 pub fn request() -> impl Strategy<Value = Request> {
-    let known = select(&VALUES[..]).prop_map(str::to_owned);
-    let value = prop_oneof![3 => known, 1 => "[xy{}]{0,3}", 1 => Just("xxy".to_owned())];
+    let rule_value = select(&VALUES[..]).prop_map(str::to_owned);
+    let value = prop_oneof![3 => rule_value, 1 => "[xy{}]{0,3}", 1 => Just("xxy".to_owned())];
     let length = prop_oneof![1 => Just(0), 8 => Just(1), 12 => Just(2), 6 => Just(3), 1 => Just(4)];
     length.prop_flat_map(move |length| vec((key(), value.clone()), length))
 }
 
-/// The file as text. How much each limit is follows from its number.
+/// The file as text. The size of each limit follows from its number.
 pub fn file_text(file: &[RandomDescriptor], requests: fn(u32) -> u32) -> String {
-    let items: Vec<String> = file.iter().map(|node| format!("  - {}\n", descriptor_text(node, requests))).collect();
+    let items: Vec<String> =
+        file.iter().map(|node| format!("  - {}\n", descriptor_text(node, requests))).collect();
     format!("domain: d\ndescriptors:\n{}", items.concat())
 }
 
@@ -114,14 +115,14 @@ fn descriptor_text(node: &RandomDescriptor, requests: fn(u32) -> u32) -> String 
     let value = node.value.map(|value| format!(", value: {}", escaped(value))).unwrap_or_default();
     let name = node.name.map(|name| format!("name: {name}, ")).unwrap_or_default();
     let replaces: Vec<String> = node.replaces.iter().map(|name| format!("{{ name: {name} }}")).collect();
-    let of_limit = format!("{name}replaces: [ {} ]", replaces.join(", "));
+    let names = format!("{name}replaces: [ {} ]", replaces.join(", "));
     let requests_per_unit = format!("requests_per_unit: {}", requests(node.number));
     let limit = match node.limit {
         RandomLimit::None => String::new(),
-        RandomLimit::Unlimited => format!(", rate_limit: {{ unlimited: true, {of_limit} }}"),
-        RandomLimit::Some => format!(", rate_limit: {{ unit: hour, {requests_per_unit}, {of_limit} }}"),
+        RandomLimit::Unlimited => format!(", rate_limit: {{ unlimited: true, {names} }}"),
+        RandomLimit::Some => format!(", rate_limit: {{ unit: hour, {requests_per_unit}, {names} }}"),
         RandomLimit::Several => format!(
-            ", rate_limit: {{ unit: day, {requests_per_unit}, {of_limit} }}, \
+            ", rate_limit: {{ unit: day, {requests_per_unit}, {names} }}, \
              tidegate: {{ cost: 3, limits: [ 5 per second, {{ limit: 7 per day, key: [], name: seven }} ] }}"
         ),
     };
@@ -135,7 +136,7 @@ fn descriptor_text(node: &RandomDescriptor, requests: fn(u32) -> u32) -> String 
     format!("{{ key: {}{value}{shared}{mode}{limit}, descriptors: [ {} ] }}", node.key, below.join(", "))
 }
 
-/// Text in quotes, with nothing in them that YAML could take for anything else.
+/// Quoted text in which YAML cannot see anything else.
 pub fn escaped(text: &str) -> String {
     let escape =
         |c: char| if c.is_ascii_alphanumeric() { c.to_string() } else { format!("\\U{:08x}", u32::from(c)) };

@@ -1,29 +1,29 @@
-//! Files for envoyproxy/ratelimit: what they mean, what is wrong with them, and what they become in the native language.
+//! Files for envoyproxy/ratelimit: their meaning, their errors, and their conversion to native rules.
 //!
-//! | file | what it holds them to |
+//! | file | what it tests |
 //! |---|---|
-//! | `meaning` | which rule a descriptor finds, and what that rule says |
+//! | `semantics` | which rule a descriptor finds, and what that rule contains |
 //! | `extension` | what `tidegate` adds |
-//! | `refused` | the text of every error and warning, in files |
-//! | `converted` | native files that are read, and quoted as they should be |
-//! | `examples` | `examples/rules/`, and what their comments say |
+//! | `reports` | the text of every error and warning, in files |
+//! | `convert` | the text of native files, and that they load |
+//! | `examples` | `examples/rules/` and the comments in them |
 //! | `same_answers` | random files and requests: the native file has the same rules for them |
-//! | `decisions` | the same, decided: as the plainest model says, and as the native file does |
+//! | `decisions` | random files and requests: the same decisions as the plainest model and as the native file |
 #![cfg(all(feature = "calendar", feature = "rules"))]
 
 mod convert;
 mod decisions;
 mod examples;
 mod extension;
-mod semantics;
 mod generators;
-mod refused;
+mod reports;
 mod same_answers;
+mod semantics;
 
 use tidegate::rules::{LoadedRules, Report, parse};
-use tidegate_core::rules::{Descriptor, Domain, Entry, KeyPart, DescriptorTree, RuleLimits, Rule, RuleLimit};
+use tidegate_core::rules::{Descriptor, DescriptorTree, Domain, Entry, KeyPart, Rule, RuleLimit, RuleLimits};
 
-/// The domain of a file that has no errors.
+/// The domain of a file without errors.
 fn domain(text: &str) -> Domain {
     let loaded = load(text).unwrap_or_else(|report| panic!("{report}"));
     let [domain] = <[Domain; 1]>::try_from(loaded.domains).expect("one file has one domain");
@@ -45,7 +45,7 @@ fn matching_rule<'d>(domain: &'d Domain, descriptor: &[(&str, &str)]) -> Option<
     Some(&domain.rules[at as usize])
 }
 
-/// The name of that rule, or nothing.
+/// The name of that rule, or an empty string.
 fn matching_rule_name<'d>(domain: &'d Domain, descriptor: &[(&str, &str)]) -> &'d str {
     matching_rule(domain, descriptor).map_or("", |rule| &rule.name)
 }
@@ -66,11 +66,11 @@ fn limit_texts(rule: &Rule) -> Vec<String> {
     limits(rule).iter().map(|limit| limit.limit.to_string()).collect()
 }
 
-/// The places of the entries that a limit's key is made of.
+/// The indexes of the entries in a limit's key.
 fn key_indexes(limit: &RuleLimit) -> Vec<usize> {
-    let place = |part: &KeyPart| match part {
-        KeyPart::Entry(place) => *place,
+    let index = |part: &KeyPart| match part {
+        KeyPart::Entry(index) => *index,
         other => panic!("{other} is not an entry"),
     };
-    limit.key.parts().iter().map(place).collect()
+    limit.key.parts().iter().map(index).collect()
 }

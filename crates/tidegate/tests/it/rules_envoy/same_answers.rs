@@ -1,4 +1,4 @@
-//! Random files and random requests: the native file has the rules of the file it is made from.
+//! Random files and random requests: the native file has the same rules as the file it was converted from.
 
 use std::collections::BTreeSet;
 
@@ -7,12 +7,12 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
 use tidegate::rules::envoy::convert;
-use tidegate_core::rules::{Apply, Descriptor, Domain, Entry, KeyPart, DescriptorTree, Pattern, Rule};
+use tidegate_core::rules::{Apply, Descriptor, DescriptorTree, Domain, Entry, KeyPart, Pattern, Rule};
 
-use super::generators::{Request, file, request, file_text};
+use super::generators::{Request, file, file_text, request};
 use super::{domain, limits};
 
-/// What is charged for a descriptor, and what is not for it. Nothing: no limit applies.
+/// What is charged for a descriptor, and which of its rules are replaced. Empty if no limit applies.
 #[derive(Debug, PartialEq)]
 struct RuleAnswer {
     charges: Vec<Charge>,
@@ -23,26 +23,26 @@ struct RuleAnswer {
 struct Charge {
     limit: String,
     terms: String,
-    /// The values that make the key, by their places in the descriptor; those that the rule fixes left out.
+    /// The values of the key, by their indexes in the descriptor, without those that the rule fixes.
     key: BTreeSet<(usize, String)>,
 }
 
 fn answer(rule: &Rule, descriptor: &[Entry<'_>]) -> Option<RuleAnswer> {
     let patterns = &rule.entries.as_ref().unwrap().patterns;
     let charges = limits(rule).iter().map(|limit| {
-        let place = |part: &KeyPart| match part {
-            KeyPart::Entry(place) => *place,
+        let index = |part: &KeyPart| match part {
+            KeyPart::Entry(index) => *index,
             KeyPart::Attribute(attribute) => {
                 descriptor.iter().position(|entry| attribute.matches_key(entry.key)).unwrap()
             }
             other => panic!("{other}"),
         };
-        let places = limit.key.parts().iter().map(place);
-        let varying = places.filter(|place| !matches!(patterns[*place].1, Pattern::Exact(_)));
+        let indexes = limit.key.parts().iter().map(index);
+        let varying = indexes.filter(|index| !matches!(patterns[*index].1, Pattern::Exact(_)));
         Charge {
             limit: limit.limit.to_string(),
             terms: format!("{:?} {:?}", limit.cost, limit.action),
-            key: varying.map(|place| (place, descriptor[place].value.to_owned())).collect(),
+            key: varying.map(|index| (index, descriptor[index].value.to_owned())).collect(),
         }
     });
     let replaces = rule.replaces.iter().map(|name| name.to_string()).collect();
@@ -50,12 +50,12 @@ fn answer(rule: &Rule, descriptor: &[Entry<'_>]) -> Option<RuleAnswer> {
     (!answer.charges.is_empty() || !answer.replaces.is_empty()).then_some(answer)
 }
 
-/// By levels, as envoyproxy/ratelimit does.
+/// Level by level, as envoyproxy/ratelimit does.
 fn find_by_levels<'d>(domain: &'d Domain, descriptor: &Descriptor<'_>) -> Option<&'d Rule> {
     Some(&domain.rules[DescriptorTree::new(&domain.rules).find(descriptor)? as usize])
 }
 
-/// The first that matches.
+/// The first rule that matches.
 fn find_in_list<'d>(domain: &'d Domain, descriptor: &Descriptor<'_>) -> Option<&'d Rule> {
     assert_eq!(domain.apply, Apply::First);
     domain.rules.iter().find(|rule| rule.mismatch(descriptor).is_none())
@@ -77,8 +77,8 @@ proptest! {
             let entries = entries(&request);
             let descriptor = Descriptor::new(&entries, 1);
             let expected = find_by_levels(&envoy, &descriptor).and_then(|rule| answer(rule, &entries));
-            let answered = find_in_list(&native_domain, &descriptor).and_then(|rule| answer(rule, &entries));
-            prop_assert_eq!(answered, expected, "{:?}\n{}\n{}", request, text, native.text);
+            let actual = find_in_list(&native_domain, &descriptor).and_then(|rule| answer(rule, &entries));
+            prop_assert_eq!(actual, expected, "{:?}\n{}\n{}", request, text, native.text);
         }
     }
 }
@@ -87,22 +87,26 @@ proptest! {
 fn many_random_requests_match_a_rule() {
     let mut runner = TestRunner::deterministic();
     let strategy = (file(), request());
-    let (mut found, mut deep, mut shared, mut ended, mut replacing) = (0, 0, 0, 0, 0);
+    let (mut matched, mut deep, mut shared, mut ended, mut replacing) = (0, 0, 0, 0, 0);
     for _ in 0..1000 {
         let (file, request) = strategy.new_tree(&mut runner).unwrap().current();
         let text = file_text(&file, |number| number);
         let envoy = domain(&text);
         let entries = entries(&request);
         let descriptor = Descriptor::new(&entries, 1);
-        if let Some(rule) = find_by_levels(&envoy, &descriptor).filter(|rule| answer(rule, &entries).is_some()) {
-            found += 1;
+        if let Some(rule) =
+            find_by_levels(&envoy, &descriptor).filter(|rule| answer(rule, &entries).is_some())
+        {
+            matched += 1;
             deep += usize::from(entries.len() > 1);
             shared += usize::from(limits(rule).iter().any(|limit| limit.key.parts().len() < entries.len()));
             replacing += usize::from(!rule.replaces.is_empty());
         }
         let native = domain(&convert("envoy.yaml", &text).unwrap().text);
-        ended += usize::from(find_in_list(&native, &descriptor).is_some_and(|rule| rule.name.ends_with("/...")));
+        ended +=
+            usize::from(find_in_list(&native, &descriptor).is_some_and(|rule| rule.name.ends_with("/...")));
     }
-    let counts = format!("{found} found, {deep} deep, {shared} shared, {ended} ended, {replacing} replacing");
-    assert!(found > 200 && deep > 50 && shared > 30 && ended > 30 && replacing > 30, "{counts}");
+    let counts =
+        format!("{matched} found, {deep} deep, {shared} shared, {ended} ended, {replacing} replacing");
+    assert!(matched > 200 && deep > 50 && shared > 30 && ended > 30 && replacing > 30, "{counts}");
 }

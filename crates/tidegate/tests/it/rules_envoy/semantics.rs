@@ -1,8 +1,9 @@
-//! What a file means: which rule a descriptor finds, and what that rule says.
+//! What a file means: which rule a descriptor finds, and what that rule contains.
 
-use tidegate_core::rules::{Action, CostSource, LimitId, Lookup};
+use tidegate_core::LimitId;
+use tidegate_core::rules::{Action, CostSource, Lookup};
 
-use super::{domain, matching_rule, key_indexes, limit_texts, limits, load, matching_rule_name, rule};
+use super::{domain, key_indexes, limit_texts, limits, load, matching_rule, matching_rule_name, rule};
 
 #[test]
 fn nested_descriptors_are_found_by_their_path() {
@@ -65,7 +66,11 @@ descriptors:
     assert_eq!(matching_rule_name(&domain, &[("path", "/docs/x.pdf")]), "path_*.pdf");
     assert_eq!(matching_rule_name(&domain, &[("path", "/docs/x")]), "path");
     assert_eq!(key_indexes(&limits(rule(&domain, "path_//files//*"))[0]), [0], "each value by itself");
-    assert_eq!(key_indexes(&limits(rule(&domain, "path_*.pdf"))[0]), [0; 0], "all that match share a counter");
+    assert_eq!(
+        key_indexes(&limits(rule(&domain, "path_*.pdf"))[0]),
+        [0; 0],
+        "all that match share a counter"
+    );
 }
 
 #[test]
@@ -101,7 +106,7 @@ descriptors:
     assert_eq!(matching_rule_name(&domain, &[("user", "root")]), "");
     assert_eq!(matching_rule_name(&domain, &[("user", "bot")]), "");
     assert_eq!(matching_rule_name(&domain, &[("user", "ann")]), "user");
-    let unlimited = matching_rule(&domain, &[("user", "ops")]).expect("what is unlimited has a rule");
+    let unlimited = matching_rule(&domain, &[("user", "ops")]).expect("an unlimited descriptor has a rule");
     assert!(limits(unlimited).is_empty());
 }
 
@@ -139,7 +144,7 @@ descriptors:
     let domain = &loaded.domains[0];
     let replaced: Vec<&str> = rule(domain, "c").replaces.iter().map(|name| &**name).collect();
     assert_eq!(replaced, ["a", "b"]);
-    assert_eq!(loaded.report.warnings(), 1, "nobody is called nobody");
+    assert_eq!(loaded.report.warnings(), 1, "no limit is called nobody");
     let named = &limits(rule(domain, "a"))[0];
     assert_eq!(named.limit.name(), Some("per user"));
     assert_eq!(named.was, Some(LimitId::Position(0)), "a limit that is given a name keeps its counters");
@@ -169,7 +174,7 @@ descriptors:
     );
     assert_eq!(rule(&domain, "a_x/b/c").metric_entries, [1]);
     assert_eq!(rule(&domain, "a_x/b/d").metric_entries, [1, 2]);
-    assert_eq!(rule(&domain, "s_x*/d").metric_entries, [1], "what shares a counter is not told apart");
+    assert_eq!(rule(&domain, "s_x*/d").metric_entries, [1], "values that share a counter are not separated");
 }
 
 #[test]
@@ -228,8 +233,8 @@ fn a_domain_is_one_file() {
     for path in &paths {
         std::fs::write(path, "{domain: d, descriptors: [{key: k}]}").unwrap();
     }
-    let refused = tidegate::rules::load(&paths).unwrap_err();
+    let report = tidegate::rules::load(&paths).unwrap_err();
     std::fs::remove_dir_all(&directory).unwrap();
-    let [found] = refused.diagnostics() else { panic!("{refused}") };
-    assert_eq!(found.code, "duplicate-domain");
+    let [diagnostic] = report.diagnostics() else { panic!("{report}") };
+    assert_eq!(diagnostic.code, "duplicate-domain");
 }

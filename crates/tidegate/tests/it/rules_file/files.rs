@@ -1,11 +1,11 @@
-//! Files and directories as they are found on a disk.
+//! Files and directories on a disk.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use tidegate::rules::{self, FILE_BYTES_MAX, FILES_MAX, Report};
 
-/// A directory of its own, gone when the test is over.
+/// A directory for one test, removed when it is dropped.
 struct TestDirectory(PathBuf);
 
 impl TestDirectory {
@@ -24,7 +24,7 @@ impl TestDirectory {
         path
     }
 
-    /// What is said, with the directory left out.
+    /// The report, with the directory left out.
     fn report_text(&self, report: &Report) -> String {
         report
             .to_string()
@@ -57,40 +57,40 @@ fn names(paths: &[PathBuf]) -> Vec<String> {
 
 #[test]
 fn files_of_a_directory_are_loaded_by_name() {
-    let scratch = TestDirectory::new("directory");
-    scratch.write("b.yml", rule("one", "second"));
-    scratch.write("a.yaml", rule("one", "first"));
-    scratch.write("c.yaml", rule("two", "third"));
-    scratch.write("README.md", "not YAML: [");
-    scratch.write(".hidden.yaml", "not YAML: [");
-    scratch.write("below/d.yaml", "not YAML: [");
-    fs::create_dir_all(scratch.0.join("directory.yaml")).expect("a directory");
-    assert_eq!(names(std::slice::from_ref(&scratch.0)), ["one first", "one second", "two third"]);
+    let directory = TestDirectory::new("directory");
+    directory.write("b.yml", rule("one", "second"));
+    directory.write("a.yaml", rule("one", "first"));
+    directory.write("c.yaml", rule("two", "third"));
+    directory.write("README.md", "not YAML: [");
+    directory.write(".hidden.yaml", "not YAML: [");
+    directory.write("below/d.yaml", "not YAML: [");
+    fs::create_dir_all(directory.0.join("directory.yaml")).expect("a directory");
+    assert_eq!(names(std::slice::from_ref(&directory.0)), ["one first", "one second", "two third"]);
 }
 
-/// As Kubernetes mounts a ConfigMap: links into a directory that is a link itself.
+/// A ConfigMap as Kubernetes mounts it: links into a directory that is a link itself.
 #[cfg(unix)]
 #[test]
 fn the_links_of_a_config_map_are_files() {
     use std::os::unix::fs::symlink;
-    let scratch = TestDirectory::new("config-map");
-    scratch.write("..2026_11_16/rules.yaml", rule("api", "linked"));
-    symlink("..2026_11_16", scratch.0.join("..data")).expect("a link");
-    symlink("..data/rules.yaml", scratch.0.join("rules.yaml")).expect("a link");
-    assert_eq!(names(std::slice::from_ref(&scratch.0)), ["api linked"]);
-    symlink("..data/gone.yaml", scratch.0.join("gone.yaml")).expect("a link");
+    let directory = TestDirectory::new("config-map");
+    directory.write("..2026_11_16/rules.yaml", rule("api", "linked"));
+    symlink("..2026_11_16", directory.0.join("..data")).expect("a link");
+    symlink("..data/rules.yaml", directory.0.join("rules.yaml")).expect("a link");
+    assert_eq!(names(std::slice::from_ref(&directory.0)), ["api linked"]);
+    symlink("..data/gone.yaml", directory.0.join("gone.yaml")).expect("a link");
     assert!(
-        scratch
-            .load_errors(std::slice::from_ref(&scratch.0))
-            .contains("error[unreadable]: it cannot be looked at: ")
+        directory
+            .load_errors(std::slice::from_ref(&directory.0))
+            .contains("error[unreadable]: it cannot be accessed: ")
     );
 }
 
 #[test]
 fn all_bad_paths_are_reported_together() {
-    let scratch = TestDirectory::new("no-files");
-    fs::create_dir_all(scratch.0.join("empty")).expect("a directory");
-    let paths = [scratch.0.join("gone.yaml"), scratch.0.join("empty"), PathBuf::from("/dev/null")];
+    let directory = TestDirectory::new("no-files");
+    fs::create_dir_all(directory.0.join("empty")).expect("a directory");
+    let paths = [directory.0.join("gone.yaml"), directory.0.join("empty"), PathBuf::from("/dev/null")];
     let expected = "\
 error[no-such-file]: there is no such file or directory
 --> gone.yaml
@@ -102,45 +102,45 @@ error[empty-directory]: the directory has no rules files
 
 error[not-a-file]: it is neither a file nor a directory
 --> /dev/null
- = help: name a file or a directory of them
+ = help: name a file or a directory
 
 3 errors, 0 warnings
 ";
-    assert_eq!(scratch.load_errors(&paths), expected);
-    let nothing = rules::load(&[]).expect_err("nothing to read");
-    assert!(nothing.to_string().starts_with("error[no-files]: there are no files to read"), "{nothing}");
+    assert_eq!(directory.load_errors(&paths), expected);
+    let report = rules::load(&[]).expect_err("nothing to read");
+    assert!(report.to_string().starts_with("error[no-files]: there are no files to read"), "{report}");
 }
 
 #[test]
 fn invalid_utf_8_is_refused_with_its_offset() {
-    let scratch = TestDirectory::new("bytes");
-    let path = scratch.write("latin.yaml", b"domain: caf\xe9\n");
+    let directory = TestDirectory::new("bytes");
+    let path = directory.write("latin.yaml", b"domain: caf\xe9\n");
     let expected = "\
-error[not-utf-8]: the file is not UTF-8: byte 11 (0xe9) is not
+error[not-utf-8]: the file is not UTF-8: invalid byte 0xe9 at offset 11
 --> latin.yaml
  = help: save it as UTF-8
 
 1 error, 0 warnings
 ";
-    assert_eq!(scratch.load_errors(&[path]), expected);
-    let path = scratch.write("large.yaml", vec![b' '; FILE_BYTES_MAX + 1]);
-    let said = scratch.load_errors(&[path]);
+    assert_eq!(directory.load_errors(&[path]), expected);
+    let path = directory.write("large.yaml", vec![b' '; FILE_BYTES_MAX + 1]);
+    let report = directory.load_errors(&[path]);
     assert!(
-        said.starts_with("error[file-too-large]: the file has more than 16777216 bytes\n--> large.yaml\n"),
-        "{said}"
+        report.starts_with("error[file-too-large]: the file has more than 16777216 bytes\n--> large.yaml\n"),
+        "{report}"
     );
 }
 
 #[test]
 fn files_are_bounded_in_number() {
-    let scratch = TestDirectory::new("many");
+    let directory = TestDirectory::new("many");
     for number in 0..FILES_MAX {
-        scratch.write(&format!("{number:05}.yaml"), rule(&format!("domain{number}"), "all"));
+        directory.write(&format!("{number:05}.yaml"), rule(&format!("domain{number}"), "all"));
     }
-    assert_eq!(names(std::slice::from_ref(&scratch.0)).len(), FILES_MAX);
-    scratch.write("one-more.yaml", rule("more", "all"));
-    let said = scratch.load_errors(std::slice::from_ref(&scratch.0));
-    assert!(said.starts_with("error[too-many-files]: there are more than 4096 files"), "{said}");
+    assert_eq!(names(std::slice::from_ref(&directory.0)).len(), FILES_MAX);
+    directory.write("one-more.yaml", rule("more", "all"));
+    let report = directory.load_errors(std::slice::from_ref(&directory.0));
+    assert!(report.starts_with("error[too-many-files]: there are more than 4096 files"), "{report}");
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Files that are large, deep or wrong all over. None takes long, none overflows the stack, all are answered.
+//! Files that are large, deep or full of errors. None takes long, none overflows the stack, and all get a
+//! report.
 
 use std::fmt::Write as _;
 
@@ -8,13 +9,13 @@ fn parse_errors(text: &str) -> Report {
     rules::parse("hostile.yaml", text).expect_err("an error")
 }
 
-/// No report is longer than what it keeps, whatever the file was.
+/// Asserts that a report is bounded, whatever the file is.
 fn assert_bounded(report: &Report) -> String {
-    let shown = report.to_string();
-    assert!(shown.len() < 200_000, "{} bytes", shown.len());
+    let text = report.to_string();
+    assert!(text.len() < 200_000, "{} bytes", text.len());
     assert!(report.to_json().len() < 200_000);
-    assert!(shown.lines().all(|line| line.chars().count() < 700), "a long line");
-    shown
+    assert!(text.lines().all(|line| line.chars().count() < 700), "a long line");
+    text
 }
 
 #[test]
@@ -24,9 +25,12 @@ fn aliases_that_multiply_are_counted() {
         let below = format!("*a{}, ", level - 1).repeat(10);
         let _ = writeln!(text, "a{level}: &a{level} [{below}]");
     }
-    let said = assert_bounded(&parse_errors(&text));
-    assert!(said.starts_with("error[too-many-values]: the file has more than 2000000 values"), "{said}");
-    assert!(said.contains("what aliases (`*name`) stand for counts each time"), "{said}");
+    let report_text = assert_bounded(&parse_errors(&text));
+    assert!(
+        report_text.starts_with("error[too-many-values]: the file has more than 2000000 values"),
+        "{report_text}"
+    );
+    assert!(report_text.contains("each alias (`*name`) counts as a full copy"), "{report_text}");
 }
 
 #[test]
@@ -39,8 +43,8 @@ fn a_megabyte_of_aliases_is_read() {
         let _ = writeln!(text, "    k{number}: *x");
     }
     let report = parse_errors(&text);
-    let said = assert_bounded(&report);
-    assert!(said.contains("names of metadata are too many"), "{said}");
+    let report_text = assert_bounded(&report);
+    assert!(report_text.contains("metadata names are too many"), "{report_text}");
 }
 
 #[test]
@@ -49,8 +53,11 @@ fn nesting_through_aliases_is_bounded() {
     for level in 1..200 {
         let _ = writeln!(text, "a{level}: &a{level} [*a{}]", level - 1);
     }
-    let said = assert_bounded(&parse_errors(&text));
-    assert!(said.starts_with("error[too-deep]: lists and mappings are nested more than 64 deep"), "{said}");
+    let report_text = assert_bounded(&parse_errors(&text));
+    assert!(
+        report_text.starts_with("error[too-deep]: lists and mappings are nested more than 64 deep"),
+        "{report_text}"
+    );
 }
 
 #[test]
@@ -64,8 +71,8 @@ fn nesting_is_bounded() {
     }
     let list = "- ".repeat(LEVELS);
     for text in [flow, open, block, list] {
-        let said = assert_bounded(&parse_errors(&text));
-        assert!(said.starts_with("error[too-deep]"), "{said}");
+        let report_text = assert_bounded(&parse_errors(&text));
+        assert!(report_text.starts_with("error[too-deep]"), "{report_text}");
     }
     let just = format!("domain: d\nrules: []\nx: {}{}\n", "[".repeat(63), "]".repeat(63));
     assert!(assert_bounded(&parse_errors(&just)).starts_with("error[unknown-field]"));
@@ -82,7 +89,7 @@ fn a_hundred_thousand_rules_are_read() {
     let loaded = rules::parse("many.yaml", &text).unwrap_or_else(|report| panic!("{report}"));
     assert_eq!(loaded.domains[0].rules.len(), 100_000);
     assert_eq!(loaded.report.warnings(), 0);
-    // And all of them behind one that matches everything.
+    // The same, behind a rule that matches everything.
     let behind = text.replace("rules:\n", "rules:\n- { name: all, limit: 5 per second }\n");
     let loaded = rules::parse("behind.yaml", &behind).unwrap_or_else(|report| panic!("{report}"));
     assert_eq!(loaded.report.warnings(), 100_000);
@@ -103,36 +110,36 @@ fn a_set_of_ten_thousand_values_is_read() {
 #[test]
 fn too_many_values_without_aliases_are_refused() {
     let text = format!("domain: d\nrules: [{}]\n", "1,".repeat(2_000_001));
-    let said = assert_bounded(&parse_errors(&text));
-    assert!(said.starts_with("error[too-many-values]"), "{said}");
-    assert!(said.contains("split it into several files"), "{said}");
+    let report_text = assert_bounded(&parse_errors(&text));
+    assert!(report_text.starts_with("error[too-many-values]"), "{report_text}");
+    assert!(report_text.contains("split it into several files"), "{report_text}");
 }
 
 #[test]
 fn too_many_pools_are_refused() {
     let pools: Vec<String> = (0..1_001).map(|number| format!("p{number}: 5 per second")).collect();
     let text = format!("domain: d\nrules: []\npools: {{ {} }}\n", pools.join(", "));
-    let said = assert_bounded(&parse_errors(&text));
-    assert!(said.contains("1001 pools are too many"), "{said}");
+    let report_text = assert_bounded(&parse_errors(&text));
+    assert!(report_text.contains("1001 pools are too many"), "{report_text}");
 }
 
-/// A line of a megabyte is shown where it is wrong, with its true column.
+/// A line of a megabyte is shown around the error, with its true column.
 #[test]
 fn a_long_line_is_cut() {
     let before = "x".repeat(1 << 20);
     let text = format!(
         "domain: long\nrules: [ {{ name: all, metadata: {{ a: \"{before}\" }}, limit: 5 per fortnight }} ]\n"
     );
-    let said = assert_bounded(&parse_errors(&text));
+    let report_text = assert_bounded(&parse_errors(&text));
     let column = text.lines().nth(1).expect("a line").find("5 per").expect("the limit") + 1;
     let expected = format!(
         "error[bad-limit]: unknown unit of time `fortnight`\n --> hostile.yaml:2:{column}\n  |\n2 | …{}\" }}, limit: 5 per fortnight }} ]\n",
         "x".repeat(28)
     );
-    assert!(said.starts_with(&expected), "{said}");
-    // And if all of it is wrong.
-    let said = assert_bounded(&parse_errors(&format!("domain: long\nrules: \"{before}\"\n")));
-    assert!(said.starts_with("error[wrong-type]: expected a list, found text"), "{said}");
+    assert!(report_text.starts_with(&expected), "{report_text}");
+    // The same if the whole line is wrong.
+    let report_text = assert_bounded(&parse_errors(&format!("domain: long\nrules: \"{before}\"\n")));
+    assert!(report_text.starts_with("error[wrong-type]: expected a list, found text"), "{report_text}");
 }
 
 #[test]
@@ -144,11 +151,14 @@ fn ten_thousand_errors_are_counted_and_a_hundred_shown() {
     let report = parse_errors(&text);
     assert_eq!(report.errors(), 10_000);
     assert_eq!(report.diagnostics().len(), DIAGNOSTICS_MAX);
-    let said = assert_bounded(&report);
-    assert!(said.ends_with("\n... and 9900 more errors\n\n10000 errors, 0 warnings\n"), "{said}");
+    let report_text = assert_bounded(&report);
+    assert!(
+        report_text.ends_with("\n... and 9900 more errors\n\n10000 errors, 0 warnings\n"),
+        "{report_text}"
+    );
     let duplicates = "domain: d\n".repeat(100_000);
-    let said = assert_bounded(&parse_errors(&duplicates));
-    assert!(said.contains("... and 99900 more errors\n"), "{said}");
+    let report_text = assert_bounded(&parse_errors(&duplicates));
+    assert!(report_text.contains("... and 99900 more errors\n"), "{report_text}");
 }
 
 #[test]

@@ -1,13 +1,13 @@
-//! Rules files: what is read, what is refused and what is warned of, each by the whole text that a user gets to see.
+//! Rules files: which are read, and the whole text of every error and warning.
 //!
-//! Beside every `NAME.yaml` in `errors/` and `warnings/` stands `NAME.txt`, what is said of it; of directories in
-//! `directories/` likewise. To add a case, write the file and let the reports be written:
+//! Every `NAME.yaml` in `errors/` and `warnings/` has its expected report in `NAME.txt`. So has every
+//! directory in `directories/`. To add a case, write the file and generate the report:
 //!
 //! ```text
 //! TIDEGATE_WRITE_REPORTS=1 cargo test -p tidegate --features rules --test it rules_file
 //! ```
 //!
-//! Then read what was written: a report is only as good as somebody finds it.
+//! Then read the report: only a person can tell whether it is good.
 
 mod files;
 mod hostile;

@@ -1,4 +1,4 @@
-//! Every report against the text beside its file.
+//! Compares every report with the expected text beside its file.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,7 +10,7 @@ fn directory(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/rules_file").join(name)
 }
 
-/// What is in a directory and ends so, by name.
+/// The files of a directory with this extension, by name.
 pub fn cases(name: &str, extension: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
@@ -29,15 +29,21 @@ fn read(path: &Path) -> Result<rules::LoadedRules, Report> {
     rules::parse(name_of(path), &text)
 }
 
-/// Compares with the text beside the file, or writes it if that was asked for.
+/// Compares with the expected text, or writes it if the environment variable is set.
 fn compare(path: &Path, report: &str) {
-    let beside = path.with_extension("txt");
+    let expected_path = path.with_extension("txt");
     if std::env::var_os("TIDEGATE_WRITE_REPORTS").is_some_and(|value| value == "1") {
-        fs::write(&beside, report).expect("the report can be written");
+        fs::write(&expected_path, report).expect("the report can be written");
     }
-    let expected =
-        fs::read_to_string(&beside).unwrap_or_else(|error| panic!("{}: {error}", beside.display()));
-    assert_eq!(report, expected, "what is said of {} is not what {} has", path.display(), beside.display());
+    let expected = fs::read_to_string(&expected_path)
+        .unwrap_or_else(|error| panic!("{}: {error}", expected_path.display()));
+    assert_eq!(
+        report,
+        expected,
+        "the report for {} differs from {}",
+        path.display(),
+        expected_path.display()
+    );
 }
 
 #[test]
@@ -61,18 +67,18 @@ fn warnings_match_the_expected_text() {
 #[test]
 fn directories_match_the_expected_text() {
     for path in cases("directories", "") {
-        let shown = |report: &Report| {
+        let relative = |report: &Report| {
             report.to_string().replace(&format!("{}/", directory("directories").display()), "")
         };
         let report = match rules::load(std::slice::from_ref(&path)) {
-            Ok(loaded) => format!("{}{:#?}\n", shown(&loaded.report), summary(&loaded)),
-            Err(report) => shown(&report),
+            Ok(loaded) => format!("{}{:#?}\n", relative(&loaded.report), summary(&loaded)),
+            Err(report) => relative(&report),
         };
         compare(&path, &report);
     }
 }
 
-/// What came of several files, without all the detail.
+/// A short summary of what several files contain.
 fn summary(loaded: &rules::LoadedRules) -> Vec<String> {
     let names = |domain: &tidegate::rules::Domain| {
         let rules: Vec<&str> = domain.rules.iter().map(|rule| &*rule.name).collect();
@@ -82,10 +88,10 @@ fn summary(loaded: &rules::LoadedRules) -> Vec<String> {
     loaded.domains.iter().map(names).collect()
 }
 
-/// A message that no case shows is a message that nobody has read.
+/// Every message must be in an expected report, so that a person has read it.
 #[test]
 fn every_code_is_in_a_report() {
-    let mut shown = BTreeSet::new();
+    let mut codes_shown = BTreeSet::new();
     for kind in ["errors", "warnings", "directories"] {
         for path in cases(kind, "txt") {
             let text = fs::read_to_string(path).expect("a report");
@@ -93,15 +99,15 @@ fn every_code_is_in_a_report() {
                 let rest = line.strip_prefix("error[").or_else(|| line.strip_prefix("warning["))?;
                 Some(rest.split(']').next()?.to_owned())
             });
-            shown.extend(codes);
+            codes_shown.extend(codes);
         }
     }
-    let mut written = BTreeSet::new();
-    for part in ["join", "lint", "load", "native", "reader", "yaml"] {
-        codes_in(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/rules").join(part), &mut written);
+    let mut codes_used = BTreeSet::new();
+    for module in ["join", "lint", "load", "native", "paths", "yaml"] {
+        codes_in(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/rules").join(module), &mut codes_used);
     }
-    assert!(written.len() > 50, "the codes are not found any more: {written:?}");
-    // These have tests of their own, in hostile.rs and files.rs: their files would be large, or not text.
+    assert!(codes_used.len() > 50, "the codes are not found any more: {codes_used:?}");
+    // These have tests in hostile.rs and files.rs: their files would be large, or not text.
     for elsewhere in [
         "file-too-large",
         "no-files",
@@ -114,41 +120,42 @@ fn every_code_is_in_a_report() {
         "too-many-values",
         "unreadable",
     ] {
-        assert!(written.remove(elsewhere), "{elsewhere} is no code any more");
+        assert!(codes_used.remove(elsewhere), "{elsewhere} is not a code any more");
     }
-    let missing: Vec<&String> = written.difference(&shown).collect();
+    let missing: Vec<&String> = codes_used.difference(&codes_shown).collect();
     assert!(missing.is_empty(), "no report shows these: {missing:?}");
 }
 
+/// How sources create diagnostics, without white space, up to the code.
 const DIAGNOSTIC_CALLS: [&str; 7] = [
     "Diagnostic::error(\"",
     "Diagnostic::warning(\"",
-    "Diagnostic::of_file(\"",
-    ".refused(\"",
-    ".refuse(path,\"",
+    "Diagnostic::file_error(\"",
+    ".limit_error(\"",
+    ".add_error(path,\"",
     "=>Some((\"",
-    "TOO_MANY:&str=\"",
+    "TOO_MANY_FILES:&str=\"",
 ];
 
-/// The first argument of whatever makes a diagnostic.
+/// Collects the first argument of every call that creates a diagnostic. It searches the text of the sources.
 fn codes_in(module: &Path, codes: &mut BTreeSet<String>) {
-    let below = fs::read_dir(module).into_iter().flatten().map(|entry| entry.expect("an entry").path());
-    let own = Some(module.with_extension("rs")).filter(|path| path.is_file());
-    for path in below.chain(own) {
+    let files_below = fs::read_dir(module).into_iter().flatten().map(|entry| entry.expect("an entry").path());
+    let own_file = Some(module.with_extension("rs")).filter(|path| path.is_file());
+    for path in files_below.chain(own_file) {
         if path.is_dir() {
             codes_in(&path, codes);
             continue;
         }
         let source: String = fs::read_to_string(&path).expect("a source").split_whitespace().collect();
-        for maker in DIAGNOSTIC_CALLS {
-            for found in source.split(maker).skip(1) {
-                codes.extend(found.split('"').next().map(str::to_owned));
+        for call in DIAGNOSTIC_CALLS {
+            for arguments in source.split(call).skip(1) {
+                codes.extend(arguments.split('"').next().map(str::to_owned));
             }
         }
     }
 }
 
-/// The same that people read, for machines.
+/// The JSON form has the same content as the text.
 #[test]
 fn json_has_the_same_diagnostics() {
     for path in cases("errors", "yaml").into_iter().chain(cases("warnings", "yaml")) {
@@ -159,37 +166,38 @@ fn json_has_the_same_diagnostics() {
         let json: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
         assert_eq!(json["errors"], report.errors());
         assert_eq!(json["warnings"], report.warnings());
-        let shown = report.to_string();
-        for (found, json) in report.diagnostics().iter().zip(json["diagnostics"].as_array().expect("a list"))
+        let text = report.to_string();
+        for (diagnostic, json) in
+            report.diagnostics().iter().zip(json["diagnostics"].as_array().expect("a list"))
         {
-            assert_eq!(json["message"], found.message);
-            assert_eq!(json["code"], found.code);
-            assert_eq!(json["field"], found.field);
-            assert_eq!(json["hint"], found.hint.clone().map_or(serde_json::Value::Null, Into::into));
-            let severity = if found.severity == Severity::Error { "error" } else { "warning" };
+            assert_eq!(json["message"], diagnostic.message);
+            assert_eq!(json["code"], diagnostic.code);
+            assert_eq!(json["field"], diagnostic.field);
+            assert_eq!(json["hint"], diagnostic.hint.clone().map_or(serde_json::Value::Null, Into::into));
+            let severity = if diagnostic.severity == Severity::Error { "error" } else { "warning" };
             assert_eq!(json["severity"], severity);
-            let place = format!("{}:{}:{}", name_of(&path), json["line"], json["column"]);
-            assert!(shown.contains(&place), "{place} in\n{shown}");
+            let position = format!("{}:{}:{}", name_of(&path), json["line"], json["column"]);
+            assert!(text.contains(&position), "{position} in\n{text}");
             assert!(json["end_line"].as_u64() >= json["line"].as_u64());
         }
     }
 }
 
-/// Columns count characters, from 1, and spans end after their last.
+/// Columns count characters from 1, and a span ends after its last character.
 #[test]
 fn positions_count_from_one_in_characters() {
     let text = "domain: \"grüße\"\nrules:\n  - { name: \"日本\", limit: 5 per fortnight }\n";
     let report = rules::parse("u.yaml", text).expect_err("no such unit");
     let json: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
-    let found = &json["diagnostics"][0];
-    assert_eq!((found["line"].as_u64(), found["column"].as_u64()), (Some(3), Some(26)));
-    assert_eq!((found["end_line"].as_u64(), found["end_column"].as_u64()), (Some(3), Some(41)));
-    assert_eq!(found["field"], "rules[0].limit");
-    let span = report.diagnostics()[0].span.expect("a place");
+    let diagnostic = &json["diagnostics"][0];
+    assert_eq!((diagnostic["line"].as_u64(), diagnostic["column"].as_u64()), (Some(3), Some(26)));
+    assert_eq!((diagnostic["end_line"].as_u64(), diagnostic["end_column"].as_u64()), (Some(3), Some(41)));
+    assert_eq!(diagnostic["field"], "rules[0].limit");
+    let span = report.diagnostics()[0].span.expect("a position");
     assert_eq!(&text[span.bytes()], "5 per fortnight");
 }
 
-/// Colours on request, and otherwise none.
+/// Colours only on request.
 #[test]
 fn colours_are_for_terminals() {
     let report = rules::parse("c.yaml", "domain: c").expect_err("no rules");

@@ -1,11 +1,12 @@
-//! A limit that is warned of as useless never denies: with it and without it, every request gets the same answer.
+//! A limit that is reported as useless never denies: with it and without it, every request gets the same
+//! decision.
 
 use std::time::Duration;
 
 use proptest::prelude::*;
 use tidegate::{Limiter, ManualClock, rules};
 
-/// Algorithms of either side, small enough that their edges are met.
+/// Algorithms of both limits, small enough that requests reach their edges.
 fn limit() -> impl Strategy<Value = String> {
     let algorithm = prop_oneof![
         Just("gcra"),
@@ -29,9 +30,10 @@ fn is_reported_useless(first: &str, second: &str) -> bool {
     let text = format!("domain: d\nrules: [ {{ name: r, limits: [ {first}, {second} ] }} ]\n");
     let loaded = rules::parse("pair.yaml", &text).unwrap_or_else(|report| panic!("{report}"));
     let second_at = text.rfind("{ algorithm").expect("the second limit");
-    let found = loaded.report.diagnostics();
-    found.iter().any(|one| {
-        one.code == "limit-useless" && one.span.is_some_and(|span| span.start as usize == second_at)
+    let diagnostics = loaded.report.diagnostics();
+    diagnostics.iter().any(|diagnostic| {
+        diagnostic.code == "limit-useless"
+            && diagnostic.span.is_some_and(|span| span.start as usize == second_at)
     })
 }
 
@@ -54,17 +56,17 @@ proptest! {
     ) {
         prop_assume!(is_reported_useless(&first, &second));
         let clock = ManualClock::default();
-        let (alone, both) = (limiter(&[&first], &clock), limiter(&[&first, &second], &clock));
+        let (first_only, both) = (limiter(&[&first], &clock), limiter(&[&first, &second], &clock));
         for (millis, cost) in requests {
-            // Whole seconds often: that is where windows begin.
+            // Whole seconds are frequent, because windows start there.
             let wait = if millis % 3 == 0 { millis / 1_000 * 1_000 } else { millis / 8 };
             clock.advance(Duration::from_millis(wait));
-            prop_assert_eq!(alone.check("key", cost).is_allowed(), both.check("key", cost).is_allowed());
+            prop_assert_eq!(first_only.check("key", cost).is_allowed(), both.check("key", cost).is_allowed());
         }
     }
 }
 
-/// It is said of the pairs that people write.
+/// The warning appears for common pairs.
 #[test]
 fn common_useless_limits_are_reported() {
     for (first, second, expected) in [

@@ -1,4 +1,4 @@
-//! What is read, to the last field.
+//! What is read from valid files, to the last field.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use tidegate::rules::{self, Domain};
 
 use crate::rules_file::reports::cases;
 
-/// The domains as Rust writes them, which has every field, against the text beside the file.
+/// Compares the domains, with every field, with the expected text beside the file.
 #[test]
 fn valid_files_match_the_expected_text() {
     for path in cases("valid", "yaml") {
@@ -15,18 +15,18 @@ fn valid_files_match_the_expected_text() {
         let loaded =
             rules::parse("valid.yaml", &text).unwrap_or_else(|report| panic!("{}: {report}", path.display()));
         assert_eq!(loaded.report.warnings(), 0, "{}: {}", path.display(), loaded.report);
-        let beside = path.with_extension("txt");
-        let read = domains_text(&loaded.domains);
+        let expected_path = path.with_extension("txt");
+        let actual = domains_text(&loaded.domains);
         if std::env::var_os("TIDEGATE_WRITE_REPORTS").is_some_and(|value| value == "1") {
-            fs::write(&beside, &read).expect("the domains can be written");
+            fs::write(&expected_path, &actual).expect("the domains can be written");
         }
-        let expected =
-            fs::read_to_string(&beside).unwrap_or_else(|error| panic!("{}: {error}", beside.display()));
-        assert_eq!(read, expected, "{}", path.display());
+        let expected = fs::read_to_string(&expected_path)
+            .unwrap_or_else(|error| panic!("{}: {error}", expected_path.display()));
+        assert_eq!(actual, expected, "{}", path.display());
     }
 }
 
-/// Every part of every rule on a line of its own.
+/// Every part of every rule on its own line.
 fn domains_text(domains: &[Domain]) -> String {
     let mut lines = Vec::new();
     for domain in domains {
@@ -80,7 +80,7 @@ fn limit_text(what: &str, limit: &rules::RuleLimit) -> String {
     )
 }
 
-/// What the documentation shows is a file that loads.
+/// The first example in the documentation is a file that loads.
 #[test]
 fn the_example_in_the_reference_loads() {
     let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/rules.md"))
@@ -95,14 +95,14 @@ fn the_example_in_the_reference_loads() {
     assert_eq!(loaded.report.warnings(), 0, "{}", loaded.report);
 }
 
-/// The operator's examples load, and nothing about them is odd.
+/// The operator examples load without warnings.
 #[test]
 fn the_examples_are_read_without_a_warning() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/rules");
     let mut names = Vec::new();
     for entry in fs::read_dir(directory).expect("the examples") {
         let path = entry.expect("an entry").path();
-        // Tests of rules are no rules.
+        // Tests of rules are not rules.
         if path.is_dir() {
             continue;
         }

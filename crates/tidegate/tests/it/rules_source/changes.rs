@@ -1,4 +1,4 @@
-//! Every way in which files change is seen, once.
+//! Every kind of change of files is seen once.
 
 use std::fs;
 

@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A directory of its own for each test, gone when it is dropped.
+/// A directory for one test, removed when it is dropped.
 pub struct RulesDirectory(PathBuf);
 
 impl RulesDirectory {
@@ -34,10 +34,10 @@ impl RulesDirectory {
         path
     }
 
-    /// Writes a file beside and puts it in place by a rename.
+    /// Writes a new file and renames it over the old one.
     pub fn replace(&self, name: &str, content: impl AsRef<[u8]>) {
-        let beside = self.write(".beside", content);
-        fs::rename(beside, self.file(name)).unwrap();
+        let new_path = self.write(".beside", content);
+        fs::rename(new_path, self.file(name)).unwrap();
     }
 
     pub fn remove(&self, name: &str) {
@@ -48,7 +48,7 @@ impl RulesDirectory {
         symlink(target, self.file(name)).unwrap();
     }
 
-    /// Puts a link in place of another by a rename, as Kubernetes does.
+    /// Replaces a link by a rename, as Kubernetes does.
     pub fn relink(&self, name: &str, target: &str) {
         self.link("..beside", target);
         fs::rename(self.file("..beside"), self.file(name)).unwrap();

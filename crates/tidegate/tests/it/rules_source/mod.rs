@@ -1,13 +1,13 @@
-//! Rules files that change while somebody looks at them. On a real file system, and without waiting for it.
+//! Rules files that change between polls, on a real file system and without waiting.
 
-mod broken;
 mod changes;
 mod directory;
+mod invalid;
 mod reloading;
 
 use std::path::PathBuf;
 
-use tidegate::rules::{LoadedRules, SourceUpdate, Report, Source};
+use tidegate::rules::{LoadedRules, Report, Source, SourceUpdate};
 
 use directory::RulesDirectory;
 
@@ -22,15 +22,15 @@ fn source(paths: impl IntoIterator<Item = PathBuf>) -> Source {
 
 /// The limits of all rules, as in `api 5 per second`.
 fn limits(loaded: &LoadedRules) -> Vec<String> {
-    let mut found = Vec::new();
+    let mut texts = Vec::new();
     for domain in &loaded.domains {
         for rule in &domain.rules {
             let tidegate::rules::RuleLimits::Same(limits) = &rule.limits else { panic!("no tiers here") };
-            found
+            texts
                 .extend(limits.iter().map(|limit| format!("{} {}", domain.name, limit.limit.rate().limit())));
         }
     }
-    found
+    texts
 }
 
 #[track_caller]
@@ -48,15 +48,15 @@ fn assert_unchanged(source: &mut Source) {
     assert!(matches!(polled, SourceUpdate::Unchanged), "{polled:?}");
 }
 
-/// Broken, and said once.
+/// The files are invalid, which is reported once.
 #[track_caller]
 fn assert_invalid(source: &mut Source, code: &str) -> Report {
     match source.poll() {
         SourceUpdate::Invalid(report) => {
-            assert!(report.diagnostics().iter().any(|found| found.code == code), "{report}");
+            assert!(report.diagnostics().iter().any(|diagnostic| diagnostic.code == code), "{report}");
             assert_unchanged(source);
             report
         }
-        other => panic!("expected it to be broken, not {other:?}"),
+        other => panic!("expected invalid files, not {other:?}"),
     }
 }

@@ -1,4 +1,4 @@
-//! An engine that is kept up with files.
+//! An engine that follows changes of its files.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ fn the_last_valid_rules_stay_active() {
 
     directory.write("api.yaml", rules("api", "10 per hour"));
     assert!(matches!(reloader.reload(), Reload::Replaced(report) if report.errors() == 0));
-    // More is admitted from now on, and what was used stays used.
+    // More is admitted from now on, and the usage stays.
     assert_eq!(remaining(reloader.engine(), 0), 4);
 
     directory.remove("api.yaml");

@@ -1,10 +1,10 @@
-//! Locks of a fleet, on a clock that only the test moves. They are renewed by a thread in the background.
+//! Locks over a shared store, on a clock that only the test moves. A background thread renews them.
 
 use std::thread;
 use std::time::Duration;
 
 use tidegate::{Clock as _, LockGuard, Locks, ManualClock, Nanos, Refused, Release, StoreError};
-use tidegate_testing::remote::{StoreBehavior, FakeStore};
+use tidegate_testing::fake_store::{FakeStore, StoreBehavior};
 
 use super::{KEY, TestStore, expect_ready, node, start};
 
@@ -33,8 +33,8 @@ impl Fleet {
 }
 
 /// Waits for another thread.
-fn wait_until(mut is_so: impl FnMut() -> bool) {
-    while !is_so() {
+fn wait_until(mut condition: impl FnMut() -> bool) {
+    while !condition() {
         thread::yield_now();
     }
 }
@@ -48,7 +48,9 @@ fn one_node_holds_a_lock_and_fencing_tokens_grow() {
     let fleet = Fleet::new();
     let [one, other] = &fleet.nodes;
     let first = expect_ready(one.try_lock(KEY, TTL)).unwrap();
-    let Err(Refused::OverLimit(denied)) = expect_ready(other.try_lock(KEY, TTL)) else { panic!("it is locked") };
+    let Err(Refused::OverLimit(denied)) = expect_ready(other.try_lock(KEY, TTL)) else {
+        panic!("it is locked")
+    };
     assert_eq!(denied.retry_after.as_duration(), Some(TTL));
     assert!(expect_ready(other.try_lock("another", TTL)).is_ok());
     let fence = first.fencing_token();
@@ -81,9 +83,9 @@ fn a_renewal_that_fails_is_tried_again() {
     let fleet = Fleet::new();
     let guard = expect_ready(fleet.nodes[0].try_lock(KEY, TTL)).unwrap();
     fleet.remote.set_behavior(StoreBehavior::Fail(StoreError::TimedOut));
-    let questions = fleet.remote.calls();
+    let calls = fleet.remote.calls();
     fleet.advance(RENEW_EVERY);
-    wait_until(|| fleet.remote.calls() > questions);
+    wait_until(|| fleet.remote.calls() > calls);
     fleet.remote.set_behavior(StoreBehavior::Reply);
     fleet.advance(RENEW_EVERY);
     wait_until(|| lease_since(&guard) == fleet.clock.now().as_nanos());
@@ -98,7 +100,7 @@ fn a_lock_that_cannot_be_renewed_is_lost_when_its_time_is_over() {
     let lost = thread::scope(|scope| {
         let waiting = scope.spawn(|| block_on(guard.lost()));
         while !waiting.is_finished() {
-            // Each step lets the renewal fail once more, until the end of the lease.
+            // Each step makes the renewal fail once more, until the lease expires.
             if fleet.clock.sleepers() > 0 {
                 fleet.clock.advance(Duration::from_millis(100));
             }
@@ -117,10 +119,10 @@ fn a_lock_that_cannot_be_renewed_is_lost_when_its_time_is_over() {
 fn a_lock_is_lost_in_time_while_a_renewal_is_not_answered() {
     let fleet = Fleet::new();
     let guard = expect_ready(fleet.nodes[0].try_lock(KEY, TTL)).unwrap();
-    let questions = fleet.remote.calls();
+    let calls = fleet.remote.calls();
     fleet.remote.set_behavior(StoreBehavior::ReplyLater);
     fleet.advance(RENEW_EVERY);
-    wait_until(|| fleet.remote.calls() > questions && fleet.clock.sleepers() > 0);
+    wait_until(|| fleet.remote.calls() > calls && fleet.clock.sleepers() > 0);
     assert!(guard.is_held());
     fleet.clock.advance(2 * RENEW_EVERY);
     block_on(guard.lost());
@@ -147,7 +149,10 @@ fn no_lock_is_given_while_the_store_does_not_answer() {
     let fleet = Fleet::new();
     fleet.remote.set_behavior(StoreBehavior::Fail(StoreError::BreakerOpen));
     for locks in &fleet.nodes {
-        assert_eq!(expect_ready(locks.try_lock(KEY, TTL)).unwrap_err(), Refused::Store(StoreError::BreakerOpen));
+        assert_eq!(
+            expect_ready(locks.try_lock(KEY, TTL)).unwrap_err(),
+            Refused::Store(StoreError::BreakerOpen)
+        );
         assert_eq!(expect_ready(locks.lock(KEY, TTL)).unwrap_err(), Refused::Store(StoreError::BreakerOpen));
     }
 }
@@ -161,7 +166,8 @@ fn a_release_that_fails_is_tried_again_in_the_background() {
     drop(guard);
     fleet.remote.set_behavior(StoreBehavior::Reply);
     wait_until(|| {
-        // The release sleeps for less than a second before it asks again. A later sleeper is a renewal that has not ended yet.
+        // The release sleeps for less than a second before it asks again. A later sleeper is a renewal that has not
+        // ended yet.
         let soon = fleet.clock.now().saturating_add(Nanos::new(1_000_000_000));
         if let Some(wake) = fleet.clock.next_wake().filter(|wake| *wake <= soon) {
             fleet.clock.set(wake);
@@ -180,7 +186,7 @@ fn lock_waits_until_the_lock_is_free() {
     assert_eq!(refused, Refused::TooLong { wait: None });
     thread::scope(|scope| {
         let waiting = scope.spawn(|| other.lock_blocking(KEY, TTL));
-        // The renewal of the first and the wait of the other.
+        // The renewal of the first, and the wait of the other.
         wait_until(|| fleet.clock.sleepers() >= 2);
         drop(guard);
         while !waiting.is_finished() {
@@ -192,7 +198,7 @@ fn lock_waits_until_the_lock_is_free() {
     });
 }
 
-/// Waits with the thread at hand.
+/// Blocks the current thread.
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     let mut future = std::pin::pin!(future);
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());

@@ -1,8 +1,8 @@
-//! Limiters and locks over a store that a fleet shares. The store is one of the tests: it answers at once, later, or not at all.
+//! Limiters and locks over a shared store. The store is a fake: it answers immediately, later, or not at all.
 
-mod same_as_memory;
 mod locks;
 mod reservations;
+mod same_as_memory;
 mod send_futures;
 mod store_failure;
 
@@ -12,13 +12,13 @@ use std::task::{Context, Poll, Waker};
 
 use tidegate::store::Fallback;
 use tidegate::{Limiter, LimiterBuilder, ManualClock, MemoryStore, Timestamp};
-use tidegate_testing::remote::FakeStore;
+use tidegate_testing::fake_store::FakeStore;
 
 const KEY: &str = "key";
 
 type TestStore = Fallback<FakeStore<ManualClock>>;
 
-/// All tests begin here, somewhere inside every window.
+/// The start of all tests, in the middle of every window.
 fn start() -> Timestamp {
     Timestamp::from_nanos(1_700_000_000_123_456_789)
 }
@@ -45,10 +45,10 @@ fn limiter(
     builder(limits, remote, clock).build().unwrap()
 }
 
-/// What a future comes to that has nothing to wait for.
+/// The output of a future that need not wait.
 fn expect_ready<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,
-        Poll::Pending => panic!("the store answers at once"),
+        Poll::Pending => panic!("the store answers immediately"),
     }
 }

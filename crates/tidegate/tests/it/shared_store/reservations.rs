@@ -5,10 +5,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tidegate::store::NodeStore;
-use tidegate::{
-    Clock as _, Limiter, ManualClock, MemoryStore, Refused, Reservation, StoreError, Timestamp,
-};
-use tidegate_testing::remote::{StoreBehavior, FakeStore};
+use tidegate::{Clock as _, Limiter, ManualClock, MemoryStore, Refused, Reservation, StoreError, Timestamp};
+use tidegate_testing::fake_store::{FakeStore, StoreBehavior};
 
 use super::{KEY, TestStore, expect_ready, limiter, start};
 
@@ -37,7 +35,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Limits without a bucket: what is kept is recounted by a limiter that never saw what was given back.
+/// Limits without a bucket: committed charges are counted again by a limiter that never saw the refunded ones.
 const WINDOWS: [&[&str]; 5] = [
     &["{algorithm: fixed_window, limit: 4, per: 1s}"],
     &["{algorithm: sliding_log, limit: 4, per: 1s}"],
@@ -50,7 +48,7 @@ const WINDOWS: [&[&str]; 5] = [
 const BUCKETS: [(&[&str], u64, u64); 2] =
     [(&["5/s burst 3"], 3, 5), (&["{algorithm: token_bucket, limit: 2, per: 1s, burst: 4}"], 4, 2)];
 
-/// A limiter in memory or over a store, and the reservations that are open.
+/// A limiter in memory or over a store, and its open reservations.
 enum TestLimiter<'a> {
     Memory(&'a Limiter<ManualClock>, Vec<(usize, Reservation<'a, ManualClock>)>),
     Shared(&'a Limiter<ManualClock, TestStore>, Vec<(usize, Reservation<'a, ManualClock, TestStore>)>),
@@ -92,26 +90,27 @@ impl TestLimiter<'_> {
     }
 }
 
-/// Plays the steps, and looks at all charges that are kept whenever one is admitted.
+/// Runs the steps, and checks all kept charges whenever one is admitted.
 fn run_steps(
-    either: &mut TestLimiter<'_>,
+    limiter: &mut TestLimiter<'_>,
     clock: &ManualClock,
     steps: &[Step],
-    mut look: impl FnMut(&[ReservedCharge]) -> Result<(), TestCaseError>,
+    mut check: impl FnMut(&[ReservedCharge]) -> Result<(), TestCaseError>,
 ) -> Result<(), TestCaseError> {
     let mut all: Vec<ReservedCharge> = Vec::new();
     for step in steps {
         match *step {
             Step::Reserve(cost) => {
-                if either.reserve(cost, all.len()) {
+                if limiter.reserve(cost, all.len()) {
                     all.push(ReservedCharge { at: clock.now(), cost, kept: true });
-                    let kept: Vec<ReservedCharge> = all.iter().filter(|one| one.kept).copied().collect();
-                    look(&kept)?;
+                    let charges: Vec<ReservedCharge> =
+                        all.iter().filter(|charge| charge.kept).copied().collect();
+                    check(&charges)?;
                 }
             }
-            Step::Commit(index) if either.open() > 0 => either.commit(index.index(either.open())),
-            Step::Drop(index) if either.open() > 0 => {
-                let number = either.drop_reservation(index.index(either.open()));
+            Step::Commit(index) if limiter.open() > 0 => limiter.commit(index.index(limiter.open())),
+            Step::Drop(index) if limiter.open() > 0 => {
+                let number = limiter.drop_reservation(index.index(limiter.open()));
                 all[number].kept = false;
             }
             Step::Advance(ms) => clock.advance(Duration::from_millis(ms)),
@@ -121,20 +120,20 @@ fn run_steps(
     Ok(())
 }
 
-/// The same in memory and over a store.
+/// The same steps in memory and over a store.
 fn run_steps_on_both(
     limits: &[&str],
     steps: &[Step],
-    mut look: impl FnMut(&[ReservedCharge]) -> Result<(), TestCaseError>,
+    mut check: impl FnMut(&[ReservedCharge]) -> Result<(), TestCaseError>,
 ) -> Result<(), TestCaseError> {
     let clock = ManualClock::at(start());
     let builder = Limiter::builder().clock(clock.clone());
     let memory = limits.iter().fold(builder, |builder, limit| builder.limit(*limit)).build().unwrap();
-    run_steps(&mut TestLimiter::Memory(&memory, Vec::new()), &clock, steps, &mut look)?;
+    run_steps(&mut TestLimiter::Memory(&memory, Vec::new()), &clock, steps, &mut check)?;
     let clock = ManualClock::at(start());
     let remote = FakeStore::new(clock.clone());
     let shared = limiter(limits, &remote, &clock);
-    run_steps(&mut TestLimiter::Shared(&shared, Vec::new()), &clock, steps, &mut look)
+    run_steps(&mut TestLimiter::Shared(&shared, Vec::new()), &clock, steps, &mut check)
 }
 
 proptest! {
@@ -145,25 +144,25 @@ proptest! {
         limits in (0..WINDOWS.len()).prop_map(|index| WINDOWS[index]),
         steps in prop::collection::vec(step(), 1..40),
     ) {
-        run_steps_on_both(limits, &steps, |kept| {
+        run_steps_on_both(limits, &steps, |charges| {
             let builder = Limiter::builder().clock(ManualClock::at(start()));
             let plain = limits.iter().fold(builder, |builder, limit| builder.limit(*limit)).build().unwrap();
-            for one in kept {
-                prop_assert!(plain.check_at(KEY, one.cost, one.at).is_allowed(), "{one:?} of {kept:?}");
+            for charge in charges {
+                prop_assert!(plain.check_at(KEY, charge.cost, charge.at).is_allowed(), "{charge:?} of {charges:?}");
             }
             Ok(())
         })?;
     }
 
-    /// A window that a dropped reservation began stays where it is, so these are held to what two windows in a row admit.
+    /// A window that a dropped reservation began stays where it is, so the bound is what two windows in a row admit.
     #[test]
     fn request_aligned_windows_admit_at_most_two_limits(
         steps in prop::collection::vec(step(), 1..40),
     ) {
-        run_steps_on_both(&["{algorithm: fixed_window, limit: 4, per: 1s, align: first_hit}"], &steps, |kept| {
-            for to in kept {
-                let within = |one: &&ReservedCharge| one.at <= to.at && to.at.as_nanos() - one.at.as_nanos() < 1_000_000_000;
-                prop_assert!(kept.iter().filter(within).map(|one| one.cost).sum::<u64>() <= 8, "{kept:?}");
+        run_steps_on_both(&["{algorithm: fixed_window, limit: 4, per: 1s, align: first_hit}"], &steps, |charges| {
+            for to in charges {
+                let within = |charge: &&ReservedCharge| charge.at <= to.at && to.at.as_nanos() - charge.at.as_nanos() < 1_000_000_000;
+                prop_assert!(charges.iter().filter(within).map(|charge| charge.cost).sum::<u64>() <= 8, "{charges:?}");
             }
             Ok(())
         })?;
@@ -175,14 +174,14 @@ proptest! {
         steps in prop::collection::vec(step(), 1..40),
     ) {
         let (limits, burst, per_second) = bucket;
-        run_steps_on_both(limits, &steps, |kept| {
-            for (first, from) in kept.iter().enumerate() {
+        run_steps_on_both(limits, &steps, |charges| {
+            for (first, from) in charges.iter().enumerate() {
                 let mut units = 0;
-                for to in &kept[first..] {
+                for to in &charges[first..] {
                     units += u128::from(to.cost);
                     let span_ns = u128::from(to.at.as_nanos() - from.at.as_nanos());
                     let most = u128::from(burst) * 1_000_000_000 + u128::from(per_second) * span_ns;
-                    prop_assert!(units * 1_000_000_000 <= most, "{units} in {span_ns} ns: {kept:?}");
+                    prop_assert!(units * 1_000_000_000 <= most, "{units} in {span_ns} ns: {charges:?}");
                 }
             }
             Ok(())
@@ -235,7 +234,7 @@ fn charges_made_without_the_store_are_not_refunded_to_it() {
 }
 
 #[test]
-fn a_call_that_is_dropped_unpolled_gives_back_what_the_store_gave_at_once() {
+fn a_call_dropped_before_its_first_poll_is_undone() {
     let clock = ManualClock::at(start());
     let node = || NodeStore::Local(Arc::new(MemoryStore::bounded(1 << 20)));
     let slots = Limiter::builder().store(node()).clock(clock.clone());

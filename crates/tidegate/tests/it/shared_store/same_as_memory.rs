@@ -1,10 +1,10 @@
-//! The same words over memory and over a shared store, with the same answers.
+//! The same calls over memory and over a shared store, with the same results.
 
 use std::time::Duration;
 
 use proptest::prelude::*;
 use tidegate::{Admitted, Decision, Limiter, ManualClock, Refused, Release, Renewal};
-use tidegate_testing::remote::FakeStore;
+use tidegate_testing::fake_store::FakeStore;
 
 use super::{KEY, TestStore, expect_ready, limiter, start};
 
@@ -69,7 +69,7 @@ proptest! {
         let shared = limiter(limits, &remote, &clock);
         let builder = Limiter::builder().clock(clock.clone());
         let memory = limits.iter().fold(builder, |builder, limit| builder.limit(*limit)).build().unwrap();
-        let mut held: Vec<AdmittedPair<'_>> = Vec::new();
+        let mut admitted_pairs: Vec<AdmittedPair<'_>> = Vec::new();
         for step in steps {
             match step {
                 Step::Check(cost) => {
@@ -89,7 +89,7 @@ proptest! {
                             prop_assert_eq!(one.decision(), other.decision());
                             let ends = |lease: &tidegate::Lease| lease.expires;
                             prop_assert_eq!(one.lease().map(ends), other.lease().map(ends));
-                            held.push((one, other));
+                            admitted_pairs.push((one, other));
                         }
                         (one, other) => { assert_same(&one.map(drop), &other.map(drop))?; }
                     }
@@ -104,17 +104,17 @@ proptest! {
                         (one, other) => { assert_same(&one.map(drop), &other.map(drop))?; }
                     }
                 }
-                Step::Renew(index) if !held.is_empty() => {
-                    let index = index.index(held.len());
-                    let (one, other) = &mut held[index];
+                Step::Renew(index) if !admitted_pairs.is_empty() => {
+                    let index = index.index(admitted_pairs.len());
+                    let (one, other) = &mut admitted_pairs[index];
                     prop_assert_eq!(renewal(one.renew()), renewal(expect_ready(other.renew()).unwrap()));
                 }
-                Step::Release(index) if !held.is_empty() => {
-                    let (one, other) = held.swap_remove(index.index(held.len()));
+                Step::Release(index) if !admitted_pairs.is_empty() => {
+                    let (one, other) = admitted_pairs.swap_remove(index.index(admitted_pairs.len()));
                     let released: [Release; 2] = [one.release(), expect_ready(other.release()).unwrap()];
                     prop_assert_eq!(released[0], released[1]);
                 }
-                Step::Drop(index) if !held.is_empty() => drop(held.swap_remove(index.index(held.len()))),
+                Step::Drop(index) if !admitted_pairs.is_empty() => drop(admitted_pairs.swap_remove(index.index(admitted_pairs.len()))),
                 Step::Advance(ms) => clock.advance(Duration::from_millis(ms)),
                 Step::Renew(_) | Step::Release(_) | Step::Drop(_) => {}
             }
@@ -151,9 +151,9 @@ fn a_wait_over_a_shared_store_ends_when_units_are_there() {
     assert_eq!(admitted.waited(), Duration::from_secs(1));
 }
 
-/// The head was admitted and only its delay keeps it, so it is known how long a request behind it waits at least.
+/// The head is admitted and waits only for its delay, so the shortest wait of a request behind it is known.
 #[test]
-fn a_short_wait_behind_a_delayed_request_is_refused_at_once() {
+fn a_short_wait_behind_a_delayed_request_is_refused_immediately() {
     let clock = ManualClock::at(start());
     let remote = FakeStore::new(clock.clone());
     let limiter = limiter(&["{algorithm: leaky_bucket, limit: 1, per: 10s, queue: 9}"], &remote, &clock);
@@ -164,6 +164,6 @@ fn a_short_wait_behind_a_delayed_request_is_refused_at_once() {
     assert!(executor.finished(delayed).is_none());
     let behind = executor.spawn(limiter.acquire_within(KEY, 1, Duration::from_secs(1)));
     executor.run_woken();
-    let refused = executor.take(behind).expect("it is known at once").unwrap_err();
+    let refused = executor.take(behind).expect("it is known immediately").unwrap_err();
     assert!(matches!(refused, Refused::TooLong { .. }), "{refused}");
 }

@@ -1,4 +1,4 @@
-//! Futures of a limiter over a shared store go to other threads, wherever the limiter does.
+//! Futures of a limiter over a shared store can be sent to other threads.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ async fn all_calls(
     let _ = assert_send(limiter.lease("key", 1, None)).await;
     drop(assert_send(limiter.acquire("key", 1)).await);
     drop(assert_send(limiter.acquire_within("key", 1, Duration::ZERO)).await);
-    // The future does not hold on to the key, and an owned guard not to the limiter.
+    // The future does not borrow the key, and an owned guard does not borrow the limiter.
     let owned = {
         let key = String::from("key");
         assert_send(limiter.try_acquire_owned(&key, 1))

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tidegate::{ManualClock, OnStoreFailure, Refused, StoreError, Wait};
-use tidegate_testing::remote::{StoreBehavior, FakeStore};
+use tidegate_testing::fake_store::{FakeStore, StoreBehavior};
 
 use super::{KEY, builder, expect_ready, limiter, start};
 
@@ -31,7 +31,7 @@ fn a_rate_is_divided_among_the_nodes() {
         panic!("its share is used up")
     };
     assert!(denied.degraded);
-    // When the store is back, it counts as if nothing had been.
+    // When the store is back, it counts as if nothing had happened.
     remote.set_behavior(StoreBehavior::Reply);
     let decision = expect_ready(limiter.check(KEY, 1));
     assert!(decision.is_allowed() && !decision.degraded);
@@ -81,19 +81,19 @@ fn operations_that_need_the_store_return_an_error() {
     let clock = ManualClock::at(start());
     let remote = remote(&clock);
     let limiter = limiter(&["{algorithm: concurrency, limit: 1, ttl: 1m}"], &remote, &clock);
-    let mut held = expect_ready(limiter.try_acquire(KEY, 1)).unwrap();
-    let token = held.lease().unwrap().token;
+    let mut admitted = expect_ready(limiter.try_acquire(KEY, 1)).unwrap();
+    let token = admitted.lease().unwrap().token;
     remote.set_behavior(STORE_DOWN);
     assert_eq!(expect_ready(limiter.peek(KEY, 1)), Err(StoreError::BreakerOpen));
     assert_eq!(expect_ready(limiter.reset(KEY)), Err(StoreError::BreakerOpen));
-    assert_eq!(expect_ready(held.renew()), Err(StoreError::BreakerOpen));
+    assert_eq!(expect_ready(admitted.renew()), Err(StoreError::BreakerOpen));
     assert_eq!(expect_ready(limiter.renew(KEY, &token, None)), Err(StoreError::BreakerOpen));
     assert_eq!(expect_ready(limiter.release(KEY, &token)), Err(StoreError::BreakerOpen));
-    drop(held);
+    drop(admitted);
     remote.set_behavior(StoreBehavior::Reply);
     assert!(!expect_ready(limiter.check(KEY, 1)).is_allowed(), "the release did not reach the store");
     clock.advance(Duration::from_secs(60));
-    assert!(expect_ready(limiter.check(KEY, 1)).is_allowed(), "its time is over");
+    assert!(expect_ready(limiter.check(KEY, 1)).is_allowed(), "the lease has expired");
 }
 
 #[test]
@@ -101,8 +101,8 @@ fn a_lease_ends_for_its_holder_no_later_than_in_the_store() {
     let clock = ManualClock::at(start());
     let remote = FakeStore::new(clock.clone()).with_clock_ahead_seconds(1_000);
     let limiter = limiter(&["{algorithm: concurrency, limit: 1, ttl: 1m}"], &remote, &clock);
-    let held = expect_ready(limiter.try_acquire(KEY, 1)).unwrap();
-    let lease = held.lease().unwrap();
+    let admitted = expect_ready(limiter.try_acquire(KEY, 1)).unwrap();
+    let lease = admitted.lease().unwrap();
     assert_eq!(lease.since, start());
     assert_eq!(lease.expires.as_nanos() - start().as_nanos(), 60_000_000_000);
 }

@@ -1,10 +1,10 @@
-//! The file before stays until the next is complete.
+//! The last file stays until the next is complete.
 
 use std::fs;
 
 use tidegate::MemoryStore;
 
-use crate::snapshot::{TestDirectory, MEMORY_MAX, NOW, PACKED, charge, counter, restored, units_used};
+use crate::snapshot::{MEMORY_MAX, NOW, PACKED, TestDirectory, charge, counter, restored, units_used};
 
 #[test]
 fn a_leftover_temporary_file_is_overwritten() {
@@ -76,7 +76,7 @@ fn only_the_owner_can_read_the_seed() {
     assert_eq!(mode & 0o077, 0, "{mode:o}");
 }
 
-/// Also if the temporary file was there before, with other permissions.
+/// Also if the temporary file existed before, with other permissions.
 #[cfg(unix)]
 #[test]
 fn only_the_owner_can_read_the_seed_in_a_file_that_was_there() {
@@ -97,13 +97,13 @@ fn a_link_in_place_of_the_temporary_file_is_not_followed() {
     let directory = TestDirectory::new();
     let (temporary, other) = (directory.0.join(".limits.snapshot.tmp"), directory.0.join("other"));
     let store = MemoryStore::bounded(MEMORY_MAX);
-    // To what is not there, which would be created.
+    // A link to a missing file, which would be created.
     symlink(&other, &temporary).unwrap();
     let error = store.snapshot(directory.file(), NOW).unwrap_err();
     assert!(error.to_string().contains(".limits.snapshot.tmp` is a link, "), "{error}");
     assert!(error.to_string().contains("(hint: remove it"), "{error}");
     assert_eq!(directory.names(), [".limits.snapshot.tmp"]);
-    // And to what is, which would be emptied.
+    // A link to an existing file, which would be truncated.
     fs::write(&other, "precious").unwrap();
     store.snapshot(directory.file(), NOW).unwrap_err();
     assert_eq!(fs::read_to_string(&other).unwrap(), "precious");

@@ -1,19 +1,19 @@
-//! Decisions go on while a snapshot is written: every key is in it with at least what it had used when the
-//! writing began, and at most what it had used when it ended.
+//! Decisions continue while a snapshot is written: it has every key with at least what the key had used when the
+//! writing began, and at most what it had used when the writing ended.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tidegate::store::{Charge, Counter, Plan};
 use tidegate::{MemoryStore, Release, Renewal, Timestamp};
 
-use crate::snapshot::{TestDirectory, LEDGER, MEMORY_MAX, NOW, PACKED, counter, restored, units_used};
+use crate::snapshot::{MEMORY_MAX, NOW, PACKED, TestDirectory, USAGE_LOG, counter, restored, units_used};
 
 const THREADS: u64 = 4;
 const SNAPSHOTS: u64 = 8;
-/// So many if nothing is decided while one is written, for which the threads have to be let run.
+/// At most this many snapshots, if no decision is made while one is written, because the threads do not get to run.
 const SNAPSHOTS_MAX: u64 = 1_000;
 
-/// Keys, and how often each was charged: counted before it is and after it was.
+/// Keys, and how often each was charged: counted before and after each charge.
 struct Keys {
     counter: Counter,
     begun: Vec<AtomicU64>,
@@ -32,7 +32,7 @@ impl Keys {
         self.done[key].fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Charges a key that nobody counts, and gives it back, which removes its ledger.
+    /// Charges a key that is not counted, and refunds it, which removes its usage log.
     fn charge_and_refund(&self, store: &MemoryStore, key: u64, now: Timestamp) {
         let key = (key + u64::MAX / 2).to_le_bytes();
         let mut plan = Plan::new();
@@ -46,8 +46,8 @@ fn current_counts(counts: &[AtomicU64]) -> Vec<u64> {
     counts.iter().map(|count| count.load(Ordering::SeqCst)).collect()
 }
 
-/// Runs `work` on several threads over and over while snapshots are written, and holds each of these to what the
-/// keys had used.
+/// Runs `work` on several threads repeatedly while snapshots are written, and compares each snapshot with what the keys
+/// had used.
 fn assert_within_counts(keys: &Keys, work: impl Fn(&MemoryStore, u64, Timestamp) + Sync) {
     let directory = TestDirectory::new();
     let store = MemoryStore::bounded(MEMORY_MAX);
@@ -90,7 +90,7 @@ fn assert_within_counts(keys: &Keys, work: impl Fn(&MemoryStore, u64, Timestamp)
 
 #[test]
 fn packed_states_while_pages_split() {
-    // Two keys in three are new for a long time, so pages are split all along.
+    // Two keys in three are new for a long time, so pages are split throughout.
     let keys = Keys::new(PACKED, 300_000);
     assert_within_counts(&keys, |store, random, now| {
         let key = usize::try_from(random).unwrap() % if random.is_multiple_of(3) { 1_000 } else { 300_000 };
@@ -99,34 +99,34 @@ fn packed_states_while_pages_split() {
 }
 
 #[test]
-fn ledgers_while_others_come_and_go() {
+fn usage_logs_while_others_come_and_go() {
     // All of them fit the store, however long the disk takes.
-    const LINES_MAX: u64 = 40;
-    let keys = Keys::new(LEDGER, 20_000);
+    const ROWS_MAX: u64 = 40;
+    let keys = Keys::new(USAGE_LOG, 20_000);
     assert_within_counts(&keys, |store, random, now| {
         let key = usize::try_from(random).unwrap() % 20_000;
         match random % 4 {
-            0 if keys.begun[key].load(Ordering::Relaxed) < LINES_MAX => keys.charge(store, key, now),
+            0 if keys.begun[key].load(Ordering::Relaxed) < ROWS_MAX => keys.charge(store, key, now),
             _ => (0..8).for_each(|step| keys.charge_and_refund(store, random + step, now)),
         }
     });
 }
 
 #[test]
-fn large_ledgers_while_they_grow() {
-    // Larger than what is copied at a time, after a moment, and never too large for the store.
-    const LINES_MAX: u64 = 100_000;
-    let keys = Keys::new(LEDGER, 8);
+fn large_usage_logs_while_they_grow() {
+    // Soon larger than what is copied at a time, and never too large for the store.
+    const ROWS_MAX: u64 = 100_000;
+    let keys = Keys::new(USAGE_LOG, 8);
     assert_within_counts(&keys, |store, random, now| {
         let key = usize::try_from(random).unwrap() % 8;
         match random % 16 {
-            0..8 if keys.begun[key].load(Ordering::Relaxed) < LINES_MAX => keys.charge(store, key, now),
+            0..8 if keys.begun[key].load(Ordering::Relaxed) < ROWS_MAX => keys.charge(store, key, now),
             _ => keys.charge_and_refund(store, random, now),
         }
     });
 }
 
-/// Leases of one key, many times what is copied at a time: every one that is held all along is in the snapshot once,
+/// Leases of one key, many times what is copied at a time. Each lease that is held throughout is in the snapshot once,
 /// renewed or not.
 #[test]
 fn leases_of_one_key_while_others_come_and_go() {
@@ -138,17 +138,17 @@ fn leases_of_one_key_while_others_come_and_go() {
     plan.add(Charge::new(b"key", &counter, 1)).unwrap();
     let (stop, clock) = (AtomicBool::new(false), AtomicU64::new(NOW.as_nanos()));
     let now = || Timestamp::from_nanos(clock.fetch_add(1, Ordering::Relaxed));
-    let held: Vec<_> = (0..LEASES).map(|_| store.acquire(&plan, now(), None).1.unwrap()).collect();
+    let leases: Vec<_> = (0..LEASES).map(|_| store.acquire(&plan, now(), None).1.unwrap()).collect();
     let changed = AtomicU64::new(0);
     std::thread::scope(|scope| {
         for thread in 0..2 {
-            let (store, plan, held, stop, now, changed) = (&store, &plan, &held, &stop, &now, &changed);
+            let (store, plan, leases, stop, now, changed) = (&store, &plan, &leases, &stop, &now, &changed);
             scope.spawn(move || {
-                // Every other lease is renewed, from one end by one thread and from the other by the other.
-                let mut places = (0..LEASES).step_by(2).cycle();
+                // Every other lease is renewed, from one end by one thread and from the other end by the other.
+                let mut indexes = (0..LEASES).step_by(2).cycle();
                 while !stop.load(Ordering::Relaxed) {
-                    let place = places.next().unwrap();
-                    let token = &held[if thread == 0 { place } else { LEASES - 2 - place }].token;
+                    let index = indexes.next().unwrap();
+                    let token = &leases[if thread == 0 { index } else { LEASES - 2 - index }].token;
                     assert!(matches!(store.renew(plan, token, now(), None), Renewal::Renewed(_)));
                     let other = store.acquire(plan, now(), None).1.unwrap();
                     assert_eq!(store.release(plan, &other.token, now()), Release::Released);
@@ -163,11 +163,11 @@ fn leases_of_one_key_while_others_come_and_go() {
             store.snapshot(directory.file(), NOW).unwrap();
             changed_meanwhile += changed.load(Ordering::Relaxed) - before;
             let again = restored(&directory.file(), now());
-            let is_once = |place: &usize| {
-                let release = || again.release(&plan, &held[*place].token, NOW);
+            let is_once = |index: &usize| {
+                let release = || again.release(&plan, &leases[*index].token, NOW);
                 (release(), release()) == (Release::Released, Release::AlreadyReleased)
             };
-            let wrong = (0..LEASES).find(|place| !is_once(place));
+            let wrong = (0..LEASES).find(|index| !is_once(index));
             if wrong.is_some() {
                 stop.store(true, Ordering::Relaxed);
             }

@@ -1,18 +1,18 @@
 //! Snapshots of the memory store.
 //!
-//! | file | what it holds them to |
+//! | file | what it checks |
 //! |---|---|
 //! | `round_trip` | a restored store decides as the one that was written |
-//! | `refused` | whatever is wrong with a file, none of it is restored, and it is said what was wrong |
-//! | `nonsense` | neither if every checksum is right |
-//! | `concurrent` | decisions go on meanwhile, and no counter is lost or made up |
-//! | `replacement` | the file before stays until the next is complete |
-//! | `writer` | one from time to time, one at the end, and no end at an error |
+//! | `corrupt` | a file with an error is not restored at all, and the error says what was wrong |
+//! | `malformed` | the same if every checksum is right |
+//! | `concurrent` | decisions continue meanwhile, and no counter is lost or made up |
+//! | `atomic_file` | the last file stays until the next is complete |
+//! | `writer` | periodic snapshots, one at the end, and no stop after an error |
 
-mod concurrent;
-mod malformed;
-mod corrupt;
 mod atomic_file;
+mod concurrent;
+mod corrupt;
+mod malformed;
 mod round_trip;
 mod writer;
 
@@ -27,9 +27,9 @@ const MEMORY_MAX: u64 = 64 << 20;
 const NOW: Timestamp = Timestamp::from_nanos(1_700_000_000_000_000_000);
 
 const PACKED: &str = "{algorithm: fixed_window, limit: 1000000, per: 1d}";
-const LEDGER: &str = "{algorithm: sliding_log, limit: 1000000, per: 1d}";
+const USAGE_LOG: &str = "{algorithm: sliding_log, limit: 1000000, per: 1d}";
 
-/// A directory of its own for each test, gone when it is dropped.
+/// A directory for one test, removed when it is dropped.
 struct TestDirectory(PathBuf);
 
 impl TestDirectory {
@@ -46,7 +46,7 @@ impl TestDirectory {
         self.0.join("limits.snapshot")
     }
 
-    /// The names of all files in it, in order.
+    /// The names of all files in it, sorted.
     fn names(&self) -> Vec<String> {
         let entries = std::fs::read_dir(&self.0).unwrap();
         let mut names: Vec<String> =
@@ -69,10 +69,10 @@ fn counter(limit: &str) -> Counter {
 fn charge(store: &MemoryStore, counter: &Counter, key: u64, now: Timestamp) {
     let bytes = key.to_le_bytes();
     let charge = Charge::new(&bytes, counter, 1);
-    assert!(store.check_one(&charge, now).is_allowed(), "key {key}");
+    assert!(store.check_charge(&charge, now).is_allowed(), "key {key}");
 }
 
-/// What a key of [`PACKED`] or [`LEDGER`] has used.
+/// What a key of [`PACKED`] or [`USAGE_LOG`] has used.
 fn units_used(store: &MemoryStore, counter: &Counter, key: u64, now: Timestamp) -> u64 {
     let key = key.to_le_bytes();
     let mut plan = Plan::new();
@@ -80,7 +80,7 @@ fn units_used(store: &MemoryStore, counter: &Counter, key: u64, now: Timestamp) 
     counter.limit().rate().limit() - store.peek(&plan, now)[0].remaining
 }
 
-/// The store of a snapshot that has to be a good one.
+/// The store of a snapshot that must be valid.
 fn restored(path: &Path, now: Timestamp) -> MemoryStore {
     let restored = MemoryStore::restore(path, MEMORY_MAX, now);
     assert!(matches!(restored.status, RestoreStatus::Restored { .. }), "{}", restored.status);

@@ -5,7 +5,9 @@ use tidegate::snapshot::RestoreStatus;
 use tidegate::store::{Charge, Counter, Outcomes, Plan};
 use tidegate::{MemoryStore, Release, Timestamp};
 
-use crate::snapshot::{TestDirectory, LEDGER, MEMORY_MAX, NOW, PACKED, charge, counter, restored, units_used};
+use crate::snapshot::{
+    MEMORY_MAX, NOW, PACKED, TestDirectory, USAGE_LOG, charge, counter, restored, units_used,
+};
 
 const LIMITS: &[&str] = &[
     "{algorithm: gcra, limit: 7, per: 1s, burst: 12}",
@@ -26,11 +28,11 @@ const LIMITS: &[&str] = &[
     "{algorithm: fixed_window, limit: 9, per: day, align: {tz: Europe/Paris}}",
 ];
 
-/// A request of several charges, and whether what it charged is given back.
+/// A request of several charges, and whether it is refunded.
 #[derive(Clone, Debug)]
 struct Request {
     later_ns: u64,
-    /// Place of the limit, key, cost.
+    /// Index of the limit, key, cost.
     charges: Vec<(usize, u8, u64)>,
     refunded: bool,
 }
@@ -44,8 +46,8 @@ fn request() -> impl Strategy<Value = Request> {
 fn check(store: &MemoryStore, counters: &[Counter], request: &Request, now: Timestamp) -> Outcomes {
     let keys: Vec<[u8; 1]> = request.charges.iter().map(|(_, key, _)| [*key]).collect();
     let mut plan = Plan::new();
-    for ((place, _, cost), key) in request.charges.iter().zip(&keys) {
-        plan.add(Charge::new(key, &counters[*place], *cost)).unwrap();
+    for ((index, _, cost), key) in request.charges.iter().zip(&keys) {
+        plan.add(Charge::new(key, &counters[*index], *cost)).unwrap();
     }
     let outcomes = store.check(&plan, now);
     if request.refunded {
@@ -66,7 +68,7 @@ proptest! {
         let counters: Vec<Counter> = LIMITS
             .iter()
             .enumerate()
-            .map(|(place, limit)| Counter::new("round trip", place, limit.parse().unwrap()))
+            .map(|(index, limit)| Counter::new("round trip", index, limit.parse().unwrap()))
             .collect();
         let store = MemoryStore::bounded(MEMORY_MAX);
         let mut now_ns = NOW.as_nanos();
@@ -83,8 +85,8 @@ proptest! {
         for request in after {
             now_ns += request.later_ns;
             let now = Timestamp::from_nanos(now_ns);
-            let answers = [&store, &again.store].map(|store| check(store, &counters, &request, now));
-            prop_assert_eq!(&answers[0], &answers[1]);
+            let outcomes = [&store, &again.store].map(|store| check(store, &counters, &request, now));
+            prop_assert_eq!(&outcomes[0], &outcomes[1]);
         }
     }
 }
@@ -92,7 +94,7 @@ proptest! {
 #[test]
 fn every_one_of_many_keys_is_restored() {
     const KEYS: u64 = 100_000;
-    for limit in [PACKED, LEDGER] {
+    for limit in [PACKED, USAGE_LOG] {
         let (directory, counter) = (TestDirectory::new(), counter(limit));
         let store = MemoryStore::bounded(MEMORY_MAX);
         for key in 0..KEYS {
@@ -101,23 +103,28 @@ fn every_one_of_many_keys_is_restored() {
         let report = store.snapshot(directory.file(), NOW).unwrap();
         assert_eq!((report.entries, report.written_at), (KEYS, NOW));
         let again = MemoryStore::restore(directory.file(), MEMORY_MAX, NOW);
-        assert_eq!(again.status, RestoreStatus::Restored { restored: KEYS, evicted: 0, expired: 0, written_at: NOW });
+        assert_eq!(
+            again.status,
+            RestoreStatus::Restored { restored: KEYS, evicted: 0, expired: 0, written_at: NOW }
+        );
         for key in 0..KEYS {
             assert_eq!(units_used(&again.store, &counter, key, NOW), 1 + key % 3, "key {key} of {limit}");
         }
         assert_eq!(again.store.stats().live_evictions, 0);
-        // What was restored is written again, under the same seed.
+        // The restored store is written again, under the same seed.
         assert_eq!(again.store.snapshot(directory.file(), NOW).unwrap().entries, KEYS);
         let third = restored(&directory.file(), NOW);
         assert!((0..KEYS).all(|key| units_used(&third, &counter, key, NOW) == 1 + key % 3));
     }
 }
 
-/// A holder goes on holding: its token is good for the restored store, its fence stays ahead of all to come.
+/// A holder keeps its lease: its token is valid in the restored store, and its fencing token is lower than all later
+/// ones.
 #[test]
 fn leases_and_their_tokens_are_restored() {
     const LEASES: u64 = 5_000;
-    let (directory, counter) = (TestDirectory::new(), counter("{algorithm: concurrency, limit: 5000, ttl: 1h}"));
+    let (directory, counter) =
+        (TestDirectory::new(), counter("{algorithm: concurrency, limit: 5000, ttl: 1h}"));
     let store = MemoryStore::bounded(MEMORY_MAX);
     let mut plan = Plan::new();
     plan.add(Charge::new(b"key", &counter, 1)).unwrap();
@@ -135,17 +142,17 @@ fn leases_and_their_tokens_are_restored() {
     assert_eq!(next.fence.get(), NOW.as_nanos() / 1_000 + LEASES);
 }
 
-/// Also those of leases that are in no snapshot any more, and under a clock that was set back meanwhile.
+/// Also the fencing tokens of leases that are in no snapshot any more, and with a clock that was set back meanwhile.
 #[test]
 fn fences_do_not_go_back() {
     const LEASES: u64 = 5_000;
-    let (directory, counter) = (TestDirectory::new(), counter("{algorithm: concurrency, limit: 5000, ttl: 1s}"));
+    let (directory, counter) =
+        (TestDirectory::new(), counter("{algorithm: concurrency, limit: 5000, ttl: 1s}"));
     let later = |millis: u64| Timestamp::from_nanos(NOW.as_nanos() + millis * 1_000_000);
     let earlier = Timestamp::from_nanos(NOW.as_nanos() - 500_000_000);
     let mut plan = Plan::new();
     plan.add(Charge::new(b"key", &counter, 1)).unwrap();
-    // Where the leases are over or given back by the time of the snapshot, and where they are not; where they are
-    // over by the time of the restore, and where they are not.
+    // The leases end or are released before the snapshot, or not, and they end before the restore, or not.
     for (ended, written, restored_at) in
         [(false, 0, 0), (true, 1, 0), (true, 6, 0), (false, 2_000, 0), (false, 0, 2_000)]
     {
@@ -168,7 +175,7 @@ fn fences_do_not_go_back() {
     }
 }
 
-/// The leases of a key that are too many for the store are given up, and their numbers are not handed out again.
+/// The leases of a key that are too many for the store are evicted, and their fencing tokens are not granted again.
 #[test]
 fn fences_of_leases_that_are_too_many_do_not_go_back() {
     let (directory, counter) =
@@ -184,8 +191,8 @@ fn fences_of_leases_that_are_too_many_do_not_go_back() {
 }
 
 #[test]
-fn a_ledger_of_many_blocks_is_restored() {
-    let (directory, counter) = (TestDirectory::new(), counter(LEDGER));
+fn a_usage_log_of_many_blocks_is_restored() {
+    let (directory, counter) = (TestDirectory::new(), counter(USAGE_LOG));
     let store = MemoryStore::bounded(MEMORY_MAX);
     let at = |step: u64| Timestamp::from_nanos(NOW.as_nanos() + step);
     for step in 0..30_000 {
@@ -198,7 +205,7 @@ fn a_ledger_of_many_blocks_is_restored() {
     let again = restored(&directory.file(), at(30_000));
     let day_ns = 86_400_000_000_000;
     for step in [0, 1, 4_093, 4_094, 4_095, 29_999] {
-        // A day later, what is older than that has left the window.
+        // A day later, older uses have left the window.
         let then = at(day_ns + step);
         assert_eq!(units_used(&again, &counter, 1, then), 30_000 - 1 - step, "after step {step}");
         assert_eq!(units_used(&store, &counter, 1, then), 30_000 - 1 - step, "after step {step}");
@@ -216,13 +223,13 @@ fn expired_counters_are_neither_written_nor_restored() {
                 limits.iter().for_each(|limit| charge(store, limit, key, NOW));
             }
         };
-        let (store, forgets_nothing) = (MemoryStore::bounded(MEMORY_MAX), MemoryStore::unbounded());
+        let (store, unbounded) = (MemoryStore::bounded(MEMORY_MAX), MemoryStore::unbounded());
         fill(&store);
-        fill(&forgets_nothing);
+        fill(&unbounded);
 
         // Expired when it is written.
         assert_eq!(store.snapshot(directory.file(), later(2)).unwrap().entries, 100, "{text}");
-        assert_eq!(forgets_nothing.snapshot(directory.file(), later(2)).unwrap().entries, 200, "{text}");
+        assert_eq!(unbounded.snapshot(directory.file(), later(2)).unwrap().entries, 200, "{text}");
         // Expired meanwhile.
         assert_eq!(store.snapshot(directory.file(), NOW).unwrap().entries, 200, "{text}");
         let again = MemoryStore::restore(directory.file(), MEMORY_MAX, later(2));
@@ -237,29 +244,31 @@ fn expired_counters_are_neither_written_nor_restored() {
 
 #[test]
 fn a_smaller_store_keeps_its_bound_and_counts_evictions() {
-    for limit in [PACKED, LEDGER] {
+    for limit in [PACKED, USAGE_LOG] {
         let (directory, counter) = (TestDirectory::new(), counter(limit));
         let store = MemoryStore::bounded(MEMORY_MAX);
         (0..100_000).for_each(|key| charge(&store, &counter, key, NOW));
         store.snapshot(directory.file(), NOW).unwrap();
         let memory_max = 1 << 20;
         let again = MemoryStore::restore(directory.file(), memory_max, NOW);
-        let kept = (0..100_000).filter(|key| units_used(&again.store, &counter, *key, NOW) == 1).count() as u64;
+        let restored_count =
+            (0..100_000).filter(|key| units_used(&again.store, &counter, *key, NOW) == 1).count() as u64;
         let stats = again.store.stats();
         assert!(stats.bytes_used <= memory_max, "{limit}: {} bytes", stats.bytes_used);
-        assert!(kept > 1_000, "{limit}: {kept} kept");
-        assert_eq!(kept + stats.live_evictions, 100_000, "{limit}");
-        let given_up = stats.live_evictions;
-        let found = RestoreStatus::Restored { restored: kept, evicted: given_up, expired: 0, written_at: NOW };
-        assert_eq!(again.status, found, "{limit}");
-        let room = format!("there was no room for {given_up} (hint: ");
-        assert!(found.to_string().contains(&room), "{found}");
+        assert!(restored_count > 1_000, "{limit}: {restored_count} kept");
+        assert_eq!(restored_count + stats.live_evictions, 100_000, "{limit}");
+        let evicted = stats.live_evictions;
+        let expected =
+            RestoreStatus::Restored { restored: restored_count, evicted, expired: 0, written_at: NOW };
+        assert_eq!(again.status, expected, "{limit}");
+        let room = format!("there was no room for {evicted} (hint: ");
+        assert!(expected.to_string().contains(&room), "{expected}");
     }
 }
 
 #[test]
-fn a_ledger_larger_than_the_store_is_evicted() {
-    let (directory, counter) = (TestDirectory::new(), counter(LEDGER));
+fn a_usage_log_larger_than_the_store_is_evicted() {
+    let (directory, counter) = (TestDirectory::new(), counter(USAGE_LOG));
     let store = MemoryStore::bounded(MEMORY_MAX);
     for step in 0..100_000 {
         charge(&store, &counter, 1, Timestamp::from_nanos(NOW.as_nanos() + step));
@@ -267,7 +276,10 @@ fn a_ledger_larger_than_the_store_is_evicted() {
     charge(&store, &counter, 2, NOW);
     store.snapshot(directory.file(), NOW).unwrap();
     let again = MemoryStore::restore(directory.file(), 1 << 20, NOW);
-    assert_eq!(again.status, RestoreStatus::Restored { restored: 1, evicted: 1, expired: 0, written_at: NOW });
+    assert_eq!(
+        again.status,
+        RestoreStatus::Restored { restored: 1, evicted: 1, expired: 0, written_at: NOW }
+    );
     assert_eq!([1, 2].map(|key| units_used(&again.store, &counter, key, NOW)), [0, 1]);
     assert_eq!(again.store.stats().live_evictions, 1);
     assert!(again.store.stats().bytes_used <= 1 << 20);

@@ -1,4 +1,4 @@
-//! One from time to time, one at the end, and no end at an error.
+//! Periodic snapshots, one at the end, and no stop after an error.
 
 use std::fs;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use tidegate::snapshot::{SNAPSHOT_EVERY_MIN, SnapshotWriter};
 use tidegate::store::Counter;
 use tidegate::{Clock, ManualClock, MemoryStore, SystemClock, Timestamp};
 
-use crate::snapshot::{TestDirectory, MEMORY_MAX, NOW, PACKED, charge, counter, restored, units_used};
+use crate::snapshot::{MEMORY_MAX, NOW, PACKED, TestDirectory, charge, counter, restored, units_used};
 
 /// As good as never.
 const NEVER: Duration = Duration::from_secs(1_000_000);
@@ -42,12 +42,12 @@ impl WriterFixture {
     }
 }
 
-/// Lets others run until it is so.
-fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+/// Yields until the condition is true.
+fn wait_until(what: &str, condition: impl Fn() -> bool) {
     const TIMEOUT_NS: u64 = 60_000_000_000;
     let clock = SystemClock::new();
     let start_ns = clock.now().as_nanos();
-    while !is_so() {
+    while !condition() {
         assert!(clock.now().as_nanos() - start_ns < TIMEOUT_NS, "{what} did not happen");
         std::thread::yield_now();
     }
@@ -55,34 +55,34 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
 
 #[test]
 fn a_snapshot_is_written_at_every_interval() {
-    let setup = WriterFixture::new();
-    setup.charge();
-    // Shorter than it may be, which is taken for the least.
-    let writer = setup.start(Duration::ZERO);
+    let fixture = WriterFixture::new();
+    fixture.charge();
+    // Shorter than allowed, so it is raised to the minimum.
+    let writer = fixture.start(Duration::ZERO);
     assert!(SNAPSHOT_EVERY_MIN > Duration::ZERO);
     for round in 1..=3 {
-        let now = setup.clock.now();
+        let now = fixture.clock.now();
         let is_from_now = || matches!(writer.last_result(), Some(Ok(report)) if report.written_at == now);
         wait_until("a snapshot", is_from_now);
-        assert_eq!(setup.used_in_snapshot(), round);
+        assert_eq!(fixture.used_in_snapshot(), round);
         assert!(writer.attempts().count >= round);
-        setup.charge();
-        setup.clock.advance(Duration::from_secs(1));
+        fixture.charge();
+        fixture.clock.advance(Duration::from_secs(1));
     }
-    assert_eq!(writer.stop().unwrap().written_at, setup.clock.now());
+    assert_eq!(writer.stop().unwrap().written_at, fixture.clock.now());
 }
 
 #[test]
 fn stop_writes_a_last_snapshot() {
-    let setup = WriterFixture::new();
-    let writer = setup.start(NEVER);
-    assert_eq!((writer.last_result(), writer.path()), (None, setup.directory.file().as_path()));
-    setup.charge();
+    let fixture = WriterFixture::new();
+    let writer = fixture.start(NEVER);
+    assert_eq!((writer.last_result(), writer.path()), (None, fixture.directory.file().as_path()));
+    fixture.charge();
     assert_eq!(writer.stop().unwrap().entries, 1);
-    assert_eq!(setup.used_in_snapshot(), 1);
+    assert_eq!(fixture.used_in_snapshot(), 1);
 }
 
-/// It shows a second more whenever somebody looks at it.
+/// A clock that shows a second more at each reading.
 struct AdvancingClock(AtomicU64);
 
 impl Clock for AdvancingClock {
@@ -93,44 +93,44 @@ impl Clock for AdvancingClock {
 
 #[test]
 fn attempts_are_counted_and_timed() {
-    let setup = WriterFixture::new();
-    let (path, clock) = (setup.directory.file(), AdvancingClock(AtomicU64::new(0)));
-    let writer = SnapshotWriter::start(Arc::clone(&setup.store), clock, path, SNAPSHOT_EVERY_MIN).unwrap();
+    let fixture = WriterFixture::new();
+    let (path, clock) = (fixture.directory.file(), AdvancingClock(AtomicU64::new(0)));
+    let writer = SnapshotWriter::start(Arc::clone(&fixture.store), clock, path, SNAPSHOT_EVERY_MIN).unwrap();
     wait_until("two attempts", || writer.attempts().count >= 2);
     assert_eq!(writer.attempts().last_duration, Duration::from_secs(1));
 }
 
 #[test]
 fn drop_writes_a_last_snapshot() {
-    let setup = WriterFixture::new();
-    let writer = setup.start(NEVER);
-    setup.charge();
+    let fixture = WriterFixture::new();
+    let writer = fixture.start(NEVER);
+    fixture.charge();
     drop(writer);
-    assert_eq!(setup.used_in_snapshot(), 1);
-    assert_eq!(Arc::strong_count(&setup.store), 1, "the thread has not ended");
+    assert_eq!(fixture.used_in_snapshot(), 1);
+    assert_eq!(Arc::strong_count(&fixture.store), 1, "the thread has not ended");
 }
 
 #[test]
 fn the_writer_continues_after_an_error() {
-    let setup = WriterFixture::new();
-    let (path, away) = (setup.directory.0.clone(), setup.directory.0.with_extension("away"));
-    setup.charge();
-    let writer = setup.start(SNAPSHOT_EVERY_MIN);
+    let fixture = WriterFixture::new();
+    let (path, away) = (fixture.directory.0.clone(), fixture.directory.0.with_extension("away"));
+    fixture.charge();
+    let writer = fixture.start(SNAPSHOT_EVERY_MIN);
     wait_until("a snapshot", || matches!(writer.last_result(), Some(Ok(_))));
     fs::rename(&path, &away).unwrap();
     wait_until("an error", || matches!(writer.last_result(), Some(Err(_))));
-    setup.charge();
+    fixture.charge();
     fs::rename(&away, &path).unwrap();
     wait_until("a snapshot", || matches!(writer.last_result(), Some(Ok(_))));
-    wait_until("a new one", || setup.used_in_snapshot() == 2);
+    wait_until("a new one", || fixture.used_in_snapshot() == 2);
     fs::rename(&path, &away).unwrap();
     let error = writer.stop().unwrap_err();
     fs::rename(&away, &path).unwrap();
     assert!(error.to_string().contains("its directory does not exist"), "{error}");
-    assert_eq!(setup.used_in_snapshot(), 2);
+    assert_eq!(fixture.used_in_snapshot(), 2);
 }
 
-/// A clock of somebody else's that shows the time once.
+/// A clock that can be read only once.
 struct PanickingClock(AtomicU64);
 
 impl Clock for PanickingClock {
@@ -142,12 +142,12 @@ impl Clock for PanickingClock {
 
 #[test]
 fn a_panicked_thread_is_reported_as_an_error() {
-    let setup = WriterFixture::new();
-    let (store, clock) = (Arc::clone(&setup.store), PanickingClock(AtomicU64::new(0)));
-    let writer = SnapshotWriter::start(store, clock, setup.directory.file(), SNAPSHOT_EVERY_MIN).unwrap();
+    let fixture = WriterFixture::new();
+    let (store, clock) = (Arc::clone(&fixture.store), PanickingClock(AtomicU64::new(0)));
+    let writer = SnapshotWriter::start(store, clock, fixture.directory.file(), SNAPSHOT_EVERY_MIN).unwrap();
     wait_until("a panic", || matches!(writer.last_result(), Some(Err(_))));
     let error = writer.last_result().unwrap().unwrap_err();
     assert!(error.to_string().contains("the thread that writes it panicked"), "{error}");
     assert_eq!(writer.stop().unwrap_err(), error);
-    assert_eq!(setup.directory.names(), ["limits.snapshot"]);
+    assert_eq!(fixture.directory.names(), ["limits.snapshot"]);
 }

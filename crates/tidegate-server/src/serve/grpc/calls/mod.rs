@@ -1,70 +1,71 @@
-//! Calls: those that are answered at once, and those that take longer.
+//! Calls: most are answered immediately, the others are kept until they end.
 //!
 //! ```text
-//! begin  ->  answered at once                       nearly always
-//!        ->  Receiving, until its body is there     ->  answered, or held
-//!        ->  Held, by a rule with the action delay, ->  answered
-//!            or while a shared store is asked
-//!        ->  Watching, Reflecting                   streams of answers
+//! start  ->  answered                                        nearly always
+//!        ->  Receiving, until its body is complete           ->  answered, or Waiting
+//!        ->  Waiting, for a rule with the action `delay`     ->  answered
+//!            or for a shared store
+//!        ->  HealthWatch, Reflection                         streams of responses
 //! ```
 //!
-//! `deciding.rs` decides one call. `desk.rs` answers, and knows how much the calls of its connection keep in memory. Of those that take longer, only who
-//! was woken is polled: `serve/sleepers.rs`.
+//! `decision_slot.rs` decides one call. `dispatcher.rs` answers calls and bounds the memory that they keep. Unfinished
+//! calls are polled only when they were woken (`serve/future_set.rs`).
 
 mod deadline;
-mod deciding;
-mod desk;
-mod held;
+mod decision_slot;
+mod dispatcher;
 mod receiving;
+mod waiting;
 
 use std::task::{Context, Poll};
 
 use super::health::HealthWatch;
 use super::reflection::ReflectionStream;
-pub use deadline::Deadline;
-use deciding::DecisionSlot;
-pub use desk::Dispatcher;
-use held::WaitingCall;
+use decision_slot::DecisionSlot;
 use receiving::ReceivingCall;
+use waiting::WaitingCall;
 
-/// A call that was not answered at once.
+pub use deadline::Deadline;
+pub use dispatcher::Dispatcher;
+
+/// A call that was not answered immediately.
 pub enum Call {
-    /// Its body is not all there.
+    /// Its body is incomplete.
     Receiving(ReceivingCall),
-    /// It waits for its turn.
+    /// It waits for its decision.
     Waiting(WaitingCall),
-    /// It wants to know of the server's health.
+    /// It watches the server's health.
     HealthWatch(HealthWatch),
-    /// It asks what can be called.
+    /// It is a stream of reflection requests.
     Reflection(ReflectionStream),
 }
 
 impl Call {
-    /// Goes on; ready when it is over.
-    fn poll(&mut self, desk: &mut Dispatcher, context: &mut Context<'_>) -> Poll<()> {
+    /// Polls the call. Ready when it has ended.
+    fn poll(&mut self, dispatcher: &mut Dispatcher, context: &mut Context<'_>) -> Poll<()> {
         if let Self::Receiving(receiving) = self {
-            match receiving.poll(desk, context) {
+            match receiving.poll(dispatcher, context) {
                 Poll::Ready(Some(next)) => *self = next,
                 Poll::Ready(None) => return Poll::Ready(()),
                 Poll::Pending => return Poll::Pending,
             }
         }
         match self {
-            // It became something else.
+            // Unreachable: it was replaced above.
             Self::Receiving(_) => Poll::Pending,
-            Self::Waiting(held) => held.poll(desk, context),
-            Self::HealthWatch(watching) => watching.poll(desk, context),
-            Self::Reflection(reflecting) => reflecting.poll(desk, context),
+            Self::Waiting(waiting) => waiting.poll(dispatcher, context),
+            Self::HealthWatch(watch) => watch.poll(dispatcher, context),
+            Self::Reflection(reflection) => reflection.poll(dispatcher, context),
         }
     }
 
-    /// How much of messages it keeps.
+    /// Bytes that the call keeps.
     fn kept_bytes(&self) -> usize {
         match self {
             Self::Receiving(receiving) => receiving.kept_bytes(),
-            Self::Waiting(held) => held.kept_bytes(),
+            Self::Waiting(waiting) => waiting.kept_bytes(),
             Self::HealthWatch(_) => 0,
-            Self::Reflection(reflecting) => reflecting.kept_bytes(),
+            Self::Reflection(reflection) => reflection.kept_bytes(),
         }
     }
 }

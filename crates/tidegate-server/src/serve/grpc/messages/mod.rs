@@ -1,4 +1,4 @@
-//! The messages of the rate limit service as protobuf.
+//! Reads and writes the messages of the rate limit service as protobuf.
 
 mod request;
 mod response;

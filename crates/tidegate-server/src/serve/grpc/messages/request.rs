@@ -1,4 +1,4 @@
-//! `envoy.service.ratelimit.v3.RateLimitRequest`.
+//! Reads `envoy.service.ratelimit.v3.RateLimitRequest`.
 
 use tidegate::rules::Entry;
 use tidegate_core::rules::RequestLimit;
@@ -6,7 +6,7 @@ use tidegate_core::rules::RequestLimit;
 use crate::serve::grpc::wire::{Reader, Value, WireError};
 use crate::serve::rls::{HitsMode, RlsDescriptor, RlsError, RlsRequest, RlsUnit};
 
-/// Reads a request. It borrows from `bytes`. Fields that nobody here knows are stepped over.
+/// Reads a request, which borrows from `bytes`. Unknown fields are skipped.
 pub fn read_request(bytes: &[u8]) -> Result<RlsRequest<'_>, RlsError> {
     let mut request = RlsRequest::default();
     let mut fields = Reader::new(bytes);
@@ -27,7 +27,7 @@ fn read_descriptor<'a>(mut fields: Reader<'a>, request: &mut RlsRequest<'a>) -> 
     while let Some(field) = fields.next()? {
         match (field.number, field.value) {
             (1, Value::Bytes { bytes, at }) => request.push_entry(read_entry(Reader::nested(bytes, at))?)?,
-            // Of a message that stands twice, what is in either counts, the later first.
+            // Protobuf merges a message that appears twice: later fields override earlier ones.
             (2, Value::Bytes { bytes, at }) => {
                 read_limit(Reader::nested(bytes, at), limit.get_or_insert_default())?;
             }
@@ -57,7 +57,7 @@ fn read_entry<'a>(mut fields: Reader<'a>) -> Result<Entry<'a>, RlsError> {
     Ok(entry)
 }
 
-/// A limit that a descriptor brings along, as it was written.
+/// The limit of a descriptor, not yet validated.
 #[derive(Clone, Copy, Debug, Default)]
 struct RawLimit {
     requests_per_unit: u32,
@@ -83,12 +83,12 @@ fn read_limit(mut fields: Reader<'_>, limit: &mut RawLimit) -> Result<(), RlsErr
     Ok(())
 }
 
-/// A number in a message of its own, so that zero is told from nothing.
+/// Reads a wrapped number (`UInt64Value`), which distinguishes zero from absent.
 fn read_number(mut fields: Reader<'_>) -> Result<Option<u64>, RlsError> {
     let mut number = None;
     while let Some(field) = fields.next()? {
-        if let (1, Value::Varint(said)) = (field.number, field.value) {
-            number = Some(said);
+        if let (1, Value::Varint(value)) = (field.number, field.value) {
+            number = Some(value);
         }
     }
     Ok(number)
@@ -98,8 +98,8 @@ fn utf8<'a>(bytes: &'a [u8], what: &'static str) -> Result<&'a str, RlsError> {
     std::str::from_utf8(bytes).map_err(|_| RlsError::NotUtf8(what))
 }
 
-/// Numbers of 32 bits are read as all readers of protobuf do: what does not fit is cut off.
-#[allow(clippy::cast_possible_truncation, reason = "that is what is meant")]
+/// Takes the low 32 bits, as every protobuf reader does for a 32-bit field.
+#[allow(clippy::cast_possible_truncation, reason = "truncation is intended")]
 fn low_32(number: u64) -> u32 {
     number as u32
 }

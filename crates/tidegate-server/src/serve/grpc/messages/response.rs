@@ -1,9 +1,8 @@
-//! `envoy.service.ratelimit.v3.RateLimitResponse`.
+//! Writes `envoy.service.ratelimit.v3.RateLimitResponse`.
 
 use crate::serve::grpc::wire::Writer;
-use crate::serve::rls::{CurrentLimit, Header, DynamicMetadata, RlsResponse, DescriptorStatus};
+use crate::serve::rls::{CurrentLimit, DescriptorStatus, DynamicMetadata, Header, RlsResponse};
 
-/// Writes an answer.
 pub fn write_response(out: &mut Writer<'_>, response: &RlsResponse<'_>) {
     out.varint(1, response.overall.code as u64);
     for status in &response.statuses {
@@ -43,7 +42,7 @@ fn write_header(out: &mut Writer<'_>, header: &Header) {
     out.text(2, &header.value);
 }
 
-/// A `google.protobuf.Struct`.
+/// Writes the metadata as a `google.protobuf.Struct`.
 fn write_metadata(out: &mut Writer<'_>, metadata: &DynamicMetadata<'_>) {
     let mut object = StructWriter { out };
     object.text("decision", metadata.decision);
@@ -65,7 +64,7 @@ fn write_metadata(out: &mut Writer<'_>, metadata: &DynamicMetadata<'_>) {
     }
 }
 
-/// A `google.protobuf.Struct` that is being written.
+/// Writes a `google.protobuf.Struct`.
 struct StructWriter<'w, 'b> {
     out: &'w mut Writer<'b>,
 }
@@ -79,7 +78,7 @@ impl StructWriter<'_, '_> {
         self.value(name, |value| value.varint_or_zero(4, truth.into()));
     }
 
-    #[allow(clippy::cast_precision_loss, reason = "a struct has no other numbers")]
+    #[allow(clippy::cast_precision_loss, reason = "a protobuf struct has only doubles")]
     fn number(&mut self, name: &str, number: u64) {
         self.value(name, |value| value.double_or_zero(2, number as f64));
     }

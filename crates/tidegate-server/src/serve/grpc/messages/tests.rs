@@ -1,4 +1,4 @@
-//! Held to the real messages, as prost reads and writes them.
+//! Compares the messages with prost's.
 
 use bytes::BytesMut;
 use envoy_types::pb::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
@@ -16,7 +16,8 @@ use tidegate::rules::LimitId;
 use super::*;
 use crate::serve::grpc::wire::Writer;
 use crate::serve::rls::{
-    RlsCode, CurrentLimit, Header, HitsMode, DynamicMetadata, Overall, RlsError, RlsResponse, RlsUnit, DescriptorStatus as RlsStatus,
+    CurrentLimit, DescriptorStatus as RlsStatus, DynamicMetadata, Header, HitsMode, Overall, RlsCode,
+    RlsError, RlsResponse, RlsUnit,
 };
 
 fn entry() -> impl Strategy<Value = Entry> {
@@ -48,22 +49,22 @@ proptest! {
         let read = read_request(&bytes).unwrap();
         prop_assert_eq!(read.domain(), &sent.domain);
         prop_assert_eq!(read.descriptors().len(), sent.descriptors.len());
-        for (read_one, sent_one) in read.descriptors().iter().zip(&sent.descriptors) {
-            let entries: Vec<Entry> = read.entries_of(read_one).iter()
+        for (ours, theirs) in read.descriptors().iter().zip(&sent.descriptors) {
+            let entries: Vec<Entry> = read.entries_of(ours).iter()
                 .map(|entry| Entry { key: entry.key.to_owned(), value: entry.value.to_owned() }).collect();
-            prop_assert_eq!(&entries, &sent_one.entries);
-            let limit = read_one.limit.map(|limit| RateLimitOverride {
+            prop_assert_eq!(&entries, &theirs.entries);
+            let limit = ours.limit.map(|limit| RateLimitOverride {
                 requests_per_unit: limit.units, unit: RlsUnit::from(limit.per) as i32
             });
-            prop_assert_eq!(&limit, &sent_one.limit);
-            prop_assert_eq!(read_one.hits_addend, sent_one.hits_addend.as_ref().map(|hits| hits.value));
-            prop_assert_eq!(read_one.hits == HitsMode::Refund, sent_one.is_negative_hits);
-            let hits = sent_one.hits_addend.as_ref().map_or(u64::from(sent.hits_addend.max(1)), |hits| hits.value);
-            prop_assert_eq!(read.hits_of(read_one), hits);
+            prop_assert_eq!(&limit, &theirs.limit);
+            prop_assert_eq!(ours.hits_addend, theirs.hits_addend.as_ref().map(|hits| hits.value));
+            prop_assert_eq!(ours.hits == HitsMode::Refund, theirs.is_negative_hits);
+            let hits = theirs.hits_addend.as_ref().map_or(u64::from(sent.hits_addend.max(1)), |hits| hits.value);
+            prop_assert_eq!(read.hits_of(ours), hits);
         }
     }
 
-    /// Whatever is changed in a request, it is read or refused.
+    /// Random changes to a request never cause a panic.
     #[test]
     fn mutated_requests_do_not_panic(sent in request(), changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4)) {
         let mut bytes = sent.encode_to_vec();
@@ -116,25 +117,25 @@ fn invalid_requests() {
         descriptors: vec![RateLimitDescriptor::default()],
         hits_addend: 0,
     };
-    let refused = |request: &RateLimitRequest| read_request(&request.encode_to_vec()).unwrap_err();
-    assert!(read_request(&good.encode_to_vec()).is_ok(), "as lenient as envoyproxy/ratelimit is");
-    assert_eq!(refused(&RateLimitRequest { domain: String::new(), ..good.clone() }), RlsError::EmptyDomain);
-    assert_eq!(refused(&RateLimitRequest { descriptors: vec![], ..good.clone() }), RlsError::NoDescriptors);
+    let error_of = |request: &RateLimitRequest| read_request(&request.encode_to_vec()).unwrap_err();
+    assert!(read_request(&good.encode_to_vec()).is_ok(), "as lenient as envoyproxy/ratelimit");
+    assert_eq!(error_of(&RateLimitRequest { domain: String::new(), ..good.clone() }), RlsError::EmptyDomain);
+    assert_eq!(error_of(&RateLimitRequest { descriptors: vec![], ..good.clone() }), RlsError::NoDescriptors);
     for unit in [0, 8, -1] {
         let limit = Some(RateLimitOverride { requests_per_unit: 1, unit });
         let descriptors = vec![RateLimitDescriptor { limit, ..RateLimitDescriptor::default() }];
-        let error = refused(&RateLimitRequest { descriptors, ..good.clone() });
+        let error = error_of(&RateLimitRequest { descriptors, ..good.clone() });
         assert!(matches!(error, RlsError::UnknownUnit(_)), "{error}");
     }
     let many = RateLimitRequest { descriptors: vec![RateLimitDescriptor::default(); 65], ..good.clone() };
-    assert_eq!(refused(&many), RlsError::TooManyDescriptors);
+    assert_eq!(error_of(&many), RlsError::TooManyDescriptors);
     let entries = vec![Entry::default(); 65];
     let descriptors = vec![RateLimitDescriptor { entries, ..RateLimitDescriptor::default() }];
-    assert_eq!(refused(&RateLimitRequest { descriptors, ..good }), RlsError::TooManyEntries);
+    assert_eq!(error_of(&RateLimitRequest { descriptors, ..good }), RlsError::TooManyEntries);
     assert_eq!(read_request(b"\x0a\x01\xff"), Err(RlsError::NotUtf8("`domain`")));
     assert_eq!(
         read_request(b"\x12\x05\x0a\x03\x0a\x05a").unwrap_err().to_string(),
-        "this is not a RateLimitRequest: a length beyond the end at byte 6 (hint: is the client's schema \
+        "this is not a RateLimitRequest: a length past the end at byte 6 (hint: is the client's schema \
          envoy.service.ratelimit.v3?)"
     );
 }
@@ -172,7 +173,7 @@ fn responses_match_prost() {
     let mut bytes = BytesMut::new();
     write_response(&mut Writer::new(&mut bytes), &response);
     let read = RateLimitResponse::decode(&bytes[..]).unwrap();
-    assert_eq!(read.encode_to_vec().len(), bytes.len(), "nothing is written that is not read");
+    assert_eq!(read.encode_to_vec().len(), bytes.len(), "prost reads everything");
     assert_eq!(read.overall_code, rate_limit_response::Code::OverLimit as i32);
     let few = rate_limit_response::RateLimit {
         name: "few".to_owned(),
@@ -200,6 +201,6 @@ fn responses_match_prost() {
     assert_eq!(kind("limit"), Kind::StringValue("1".to_owned()));
     assert_eq!(kind("retry_after_ms"), Kind::NumberValue(11_500.0));
     assert_eq!(kind("rule"), Kind::StringValue("login".to_owned()));
-    let Kind::StructValue(carried) = kind("metadata") else { panic!("{fields:?}") };
-    assert_eq!(carried.fields["team"].kind, Some(Kind::StringValue("red".to_owned())));
+    let Kind::StructValue(rule_metadata) = kind("metadata") else { panic!("{fields:?}") };
+    assert_eq!(rule_metadata.fields["team"].kind, Some(Kind::StringValue("red".to_owned())));
 }

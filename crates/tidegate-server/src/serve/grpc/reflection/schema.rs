@@ -1,10 +1,9 @@
-//! What a file of protobuf is made of, and how it is encoded: as a `google.protobuf.FileDescriptorProto`.
+//! The content of a .proto file as constants, and its encoding as a `google.protobuf.FileDescriptorProto`.
 
 use bytes::{Bytes, BytesMut};
 
 use crate::serve::grpc::wire::Writer;
 
-/// A file.
 #[derive(Debug)]
 pub struct FileSchema {
     pub name: &'static str,
@@ -15,20 +14,18 @@ pub struct FileSchema {
     pub services: &'static [ServiceSchema],
 }
 
-/// A message.
 #[derive(Debug)]
 pub struct MessageSchema {
     pub name: &'static str,
     pub fields: &'static [FieldSchema],
     pub messages: &'static [MessageSchema],
     pub enums: &'static [EnumSchema],
-    /// Of the fields that [`Field::in_oneof`] marks, which are alternatives; there is one such set at most.
+    /// The oneof that contains the fields marked by [`FieldSchema::in_oneof`]. At most one per message.
     pub oneof: Option<&'static str>,
-    /// Whether it stands for the pairs of a map.
+    /// Whether the message is the entry type of a map.
     pub is_map_entry: bool,
 }
 
-/// A field.
 #[derive(Clone, Copy, Debug)]
 pub struct FieldSchema {
     name: &'static str,
@@ -38,7 +35,7 @@ pub struct FieldSchema {
     is_in_oneof: bool,
 }
 
-/// What a value is. Messages and enums by their full names, with a dot in front.
+/// The type of a field. Messages and enums have their full name, with a leading dot.
 #[derive(Clone, Copy, Debug)]
 pub enum FieldType {
     Double,
@@ -53,21 +50,18 @@ pub enum FieldType {
     Enum(&'static str),
 }
 
-/// An enum.
 #[derive(Debug)]
 pub struct EnumSchema {
     pub name: &'static str,
     pub values: &'static [(&'static str, u32)],
 }
 
-/// A service.
 #[derive(Debug)]
 pub struct ServiceSchema {
     pub full_name: &'static str,
     pub methods: &'static [MethodSchema],
 }
 
-/// A method.
 #[derive(Debug)]
 pub struct MethodSchema {
     pub name: &'static str,
@@ -76,7 +70,7 @@ pub struct MethodSchema {
     pub streaming: Streaming,
 }
 
-/// Who sends more than one message.
+/// Which side sends more than one message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Streaming {
     None,
@@ -85,24 +79,24 @@ pub enum Streaming {
 }
 
 impl MessageSchema {
-    /// A message of these fields.
+    /// A message with only fields.
     pub const fn new(name: &'static str, fields: &'static [FieldSchema]) -> Self {
         Self { name, fields, messages: &[], enums: &[], oneof: None, is_map_entry: false }
     }
 }
 
 impl FieldSchema {
-    /// A field.
+    /// A field that is neither repeated nor in a oneof.
     pub const fn new(name: &'static str, number: u32, kind: FieldType) -> Self {
         Self { name, number, field_type: kind, is_repeated: false, is_in_oneof: false }
     }
 
-    /// The same, any number of times.
+    /// Makes the field repeated.
     pub const fn repeated(self) -> Self {
         Self { is_repeated: true, ..self }
     }
 
-    /// The same, as an alternative.
+    /// Puts the field into the message's oneof.
     pub const fn in_oneof(self) -> Self {
         Self { is_in_oneof: true, ..self }
     }
@@ -133,19 +127,19 @@ impl FieldType {
 }
 
 impl FileSchema {
-    /// Whether something of this full name is in it: a message, an enum, a service, or a field, value or method of one.
+    /// Whether the file defines this full name: a message, an enum, a service, a field or a method.
     pub fn contains(&self, symbol: &str) -> bool {
         let Some(rest) = strip_name(symbol, self.package) else { return false };
         let in_service = |service: &ServiceSchema| match strip_name(symbol, service.full_name) {
-            Some(method) => service.methods.iter().any(|known| known.name == method),
+            Some(method) => service.methods.iter().any(|other| other.name == method),
             None => symbol == service.full_name,
         };
         self.messages.iter().any(|message| message.contains(rest))
-            || self.enums.iter().any(|one| one.contains(rest))
+            || self.enums.iter().any(|enumeration| enumeration.contains(rest))
             || self.services.iter().any(in_service)
     }
 
-    /// Encoded.
+    /// As a `FileDescriptorProto`.
     pub fn encode(&self) -> Bytes {
         let mut bytes = BytesMut::new();
         let mut out = Writer::new(&mut bytes);
@@ -153,14 +147,14 @@ impl FileSchema {
         out.text(2, self.package);
         self.dependencies.iter().for_each(|name| out.text(3, name));
         self.messages.iter().for_each(|message| out.message(4, |out| message.write(out)));
-        self.enums.iter().for_each(|one| out.message(5, |out| one.write(out)));
+        self.enums.iter().for_each(|enumeration| out.message(5, |out| enumeration.write(out)));
         self.services.iter().for_each(|service| out.message(6, |out| service.write(self.package, out)));
         out.text(12, "proto3");
         bytes.freeze()
     }
 }
 
-/// What comes after `name` and a dot.
+/// The part of `symbol` after `name` and a dot.
 fn strip_name<'s>(symbol: &'s str, name: &str) -> Option<&'s str> {
     symbol.strip_prefix(name)?.strip_prefix('.')
 }
@@ -173,14 +167,14 @@ impl MessageSchema {
         let Some(rest) = strip_name(symbol, self.name) else { return false };
         self.fields.iter().any(|field| field.name == rest)
             || self.messages.iter().any(|message| message.contains(rest))
-            || self.enums.iter().any(|one| one.contains(rest))
+            || self.enums.iter().any(|enumeration| enumeration.contains(rest))
     }
 
     fn write(&self, out: &mut Writer<'_>) {
         out.text(1, self.name);
         self.fields.iter().for_each(|field| out.message(2, |out| field.write(out)));
         self.messages.iter().for_each(|message| out.message(3, |out| message.write(out)));
-        self.enums.iter().for_each(|one| out.message(4, |out| one.write(out)));
+        self.enums.iter().for_each(|enumeration| out.message(4, |out| enumeration.write(out)));
         if self.is_map_entry {
             out.message(7, |options| options.varint(7, 1));
         }
@@ -237,7 +231,7 @@ impl ServiceSchema {
     }
 }
 
-/// `limit_remaining` is `limitRemaining` in JSON.
+/// The name in JSON: `limit_remaining` becomes `limitRemaining`.
 fn json_name(name: &str) -> String {
     let mut is_upper = false;
     let mut json = String::with_capacity(name.len());

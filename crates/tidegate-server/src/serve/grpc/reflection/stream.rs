@@ -1,4 +1,4 @@
-//! A client that asks what can be called.
+//! The reflection stream of one client.
 
 use std::task::{Context, Poll};
 
@@ -13,74 +13,79 @@ use crate::serve::grpc::status::{GrpcCode, GrpcStatus, ok_headers, ok_trailers};
 use crate::serve::grpc::wire::{Reader, Value, WireError, Writer};
 use crate::text;
 
-/// The longest question, in bytes.
-const QUESTION_BYTES_MAX: usize = 16 << 10;
-/// How much of a name from outside a message shows.
+/// Maximum size of a request, in bytes.
+const REQUEST_BYTES_MAX: usize = 16 << 10;
+/// Maximum characters of a name shown in an error.
 const NAME_CHARS_MAX: usize = 200;
 
-/// A client that asks. The next question is read when the answer to the last one is on its way.
+/// A reflection stream. It reads the next request only after the response to the last one was sent.
 pub struct ReflectionStream {
     body: RecvStream,
     stream: SendStream<Bytes>,
     messages: MessageReader,
-    /// What there was no room for at the client.
+    /// The part of the response that did not fit into the client's flow control window.
     unsent: Bytes,
     has_request_ended: bool,
     deadline: Deadline,
 }
 
-/// What is asked.
 enum ReflectionRequest<'q> {
     FileByName(&'q [u8]),
     FileContainingSymbol(&'q [u8]),
     Services,
-    /// Something that nothing here has.
+    /// Extensions: no message here has any.
     Extensions,
     Empty,
 }
 
 impl ReflectionStream {
-    /// It has not asked anything yet.
-    pub fn start(desk: &mut Dispatcher, body: RecvStream, mut respond: SendResponse<Bytes>) -> Option<Self> {
+    /// Opens the stream.
+    pub fn start(
+        dispatcher: &mut Dispatcher,
+        body: RecvStream,
+        mut respond: SendResponse<Bytes>,
+    ) -> Option<Self> {
         let stream = respond.send_response(ok_headers(), false).ok()?;
-        desk.set_has_written();
+        dispatcher.set_has_written();
         Some(Self {
             body,
             stream,
-            messages: MessageReader::new(QUESTION_BYTES_MAX),
+            messages: MessageReader::new(REQUEST_BYTES_MAX),
             unsent: Bytes::new(),
             has_request_ended: false,
-            deadline: Deadline::after(desk.shared.bounds.idle_timeout),
+            deadline: Deadline::after(dispatcher.shared.bounds.idle_timeout),
         })
     }
 
-    /// How much of questions and answers it keeps.
+    /// Bytes of requests and responses that are buffered.
     pub fn kept_bytes(&self) -> usize {
         self.messages.kept_bytes() + self.unsent.len()
     }
 
-    /// Goes on; ready when it is over.
-    pub fn poll(&mut self, desk: &mut Dispatcher, context: &mut Context<'_>) -> Poll<()> {
-        if self.deadline.poll(context).is_ready() || desk.is_draining {
-            let status = GrpcStatus::new(GrpcCode::Unavailable, "the stream has been open for long enough");
-            return self.end(desk, Err(status));
+    /// Polls the stream. Ready when it has ended.
+    pub fn poll(&mut self, dispatcher: &mut Dispatcher, context: &mut Context<'_>) -> Poll<()> {
+        if self.deadline.poll(context).is_ready() || dispatcher.is_draining {
+            let status = GrpcStatus::new(GrpcCode::Unavailable, "stream timeout or server shutdown");
+            return self.end(dispatcher, Err(status));
         }
         loop {
             if !self.unsent.is_empty() {
-                match self.send_some(desk, context) {
+                match self.send_some(dispatcher, context) {
                     Poll::Ready(Ok(())) => continue,
                     Poll::Ready(Err(_)) => return Poll::Ready(()),
                     Poll::Pending => return Poll::Pending,
                 }
             }
             match self.messages.next() {
-                Ok(Some(question)) => self.unsent = desk.write_framed(|out| write_answer(out, &question)),
-                Ok(None) if self.has_request_ended => return self.end(desk, Ok(())),
+                Ok(Some(request)) => {
+                    self.unsent = dispatcher.write_framed(|out| write_response(out, &request));
+                }
+                Ok(None) if self.has_request_ended => return self.end(dispatcher, Ok(())),
                 Ok(None) => match self.body.poll_data(context) {
                     Poll::Ready(Some(Ok(bytes))) => {
                         let _ = self.body.flow_control().release_capacity(bytes.len());
-                        if let Err(full) = desk.check_room(self.kept_bytes() + bytes.len()) {
-                            return self.reject(desk, full);
+                        if let Err(status) = dispatcher.check_room(self.kept_bytes() + bytes.len()) {
+                            return self.reject(dispatcher, status);
                         }
                         self.messages.push(&bytes);
                     }
@@ -88,13 +93,17 @@ impl ReflectionStream {
                     Poll::Ready(None) => self.has_request_ended = true,
                     Poll::Pending => return Poll::Pending,
                 },
-                Err(status) => return self.reject(desk, status),
+                Err(status) => return self.reject(dispatcher, status),
             }
         }
     }
 
-    /// Sends as much as the client has room for.
-    fn send_some(&mut self, desk: &mut Dispatcher, context: &mut Context<'_>) -> Poll<Result<(), h2::Error>> {
+    /// Sends as much as the flow control window allows.
+    fn send_some(
+        &mut self,
+        dispatcher: &mut Dispatcher,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), h2::Error>> {
         self.stream.reserve_capacity(self.unsent.len());
         if self.stream.capacity() == 0 {
             match self.stream.poll_capacity(context) {
@@ -105,27 +114,27 @@ impl ReflectionStream {
             }
         }
         let room = self.stream.capacity().min(self.unsent.len());
-        let some = self.unsent.split_to(room);
-        desk.set_has_written();
-        Poll::Ready(self.stream.send_data(some, false))
+        let bytes = self.unsent.split_to(room);
+        dispatcher.set_has_written();
+        Poll::Ready(self.stream.send_data(bytes, false))
     }
 
-    fn reject(&mut self, desk: &mut Dispatcher, status: GrpcStatus) -> Poll<()> {
-        desk.shared.count_rejected(&status);
-        self.end(desk, Err(status))
+    fn reject(&mut self, dispatcher: &mut Dispatcher, status: GrpcStatus) -> Poll<()> {
+        dispatcher.shared.count_rejected(&status);
+        self.end(dispatcher, Err(status))
     }
 
-    fn end(&mut self, desk: &mut Dispatcher, how: Result<(), GrpcStatus>) -> Poll<()> {
-        let trailers = how.map_or_else(|status| status.trailers(), |()| ok_trailers());
+    fn end(&mut self, dispatcher: &mut Dispatcher, result: Result<(), GrpcStatus>) -> Poll<()> {
+        let trailers = result.map_or_else(|status| status.trailers(), |()| ok_trailers());
         // It fails if the client is gone.
         let _ = self.stream.send_trailers(trailers);
-        desk.set_has_written();
+        dispatcher.set_has_written();
         Poll::Ready(())
     }
 }
 
-/// Writes the answer to a question.
-fn write_answer(out: &mut Writer<'_>, message: &Bytes) {
+/// Writes the response to a request.
+fn write_response(out: &mut Writer<'_>, message: &Bytes) {
     out.bytes_or_empty(2, message.chunk());
     match read_request(message) {
         Ok(ReflectionRequest::Services) => out.message(6, |list| {
@@ -139,8 +148,10 @@ fn write_answer(out: &mut Writer<'_>, message: &Bytes) {
             let file = std::str::from_utf8(symbol).ok().and_then(file_by_symbol);
             write_file(out, file, "symbol", symbol);
         }
-        Ok(ReflectionRequest::Extensions) => write_error(out, GrpcCode::NotFound, "nothing here has extensions"),
-        Ok(ReflectionRequest::Empty) => write_error(out, GrpcCode::InvalidArgument, "nothing is asked"),
+        Ok(ReflectionRequest::Extensions) => {
+            write_error(out, GrpcCode::NotFound, "no message has extensions");
+        }
+        Ok(ReflectionRequest::Empty) => write_error(out, GrpcCode::InvalidArgument, "the request is empty"),
         Err(error) => {
             let message = format!("this is not a ServerReflectionRequest: {error}");
             write_error(out, GrpcCode::InvalidArgument, &message);
@@ -168,16 +179,16 @@ fn write_error(out: &mut Writer<'_>, code: GrpcCode, message: &str) {
 }
 
 fn read_request(message: &[u8]) -> Result<ReflectionRequest<'_>, WireError> {
-    let mut question = ReflectionRequest::Empty;
+    let mut request = ReflectionRequest::Empty;
     let mut fields = Reader::new(message);
     while let Some(field) = fields.next()? {
-        question = match (field.number, field.value) {
+        request = match (field.number, field.value) {
             (3, Value::Bytes { bytes, .. }) => ReflectionRequest::FileByName(bytes),
             (4, Value::Bytes { bytes, .. }) => ReflectionRequest::FileContainingSymbol(bytes),
             (5 | 6, Value::Bytes { .. }) => ReflectionRequest::Extensions,
             (7, Value::Bytes { .. }) => ReflectionRequest::Services,
-            _ => question,
+            _ => request,
         };
     }
-    Ok(question)
+    Ok(request)
 }

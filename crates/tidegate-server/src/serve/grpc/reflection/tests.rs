@@ -1,4 +1,4 @@
-//! The tables, held to the real files where there are any, and to the real messages.
+//! Compares the tables with published descriptors and messages.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +27,7 @@ fn decoded(file: &FileSchema) -> FileDescriptorProto {
     FileDescriptorProto::decode(file.encode()).unwrap()
 }
 
-/// Messages by their full names, with a dot in front.
+/// All messages by full name, with a leading dot.
 fn messages() -> Vec<(String, DescriptorProto)> {
     fn collect(prefix: &str, message: &DescriptorProto, all: &mut Vec<(String, DescriptorProto)>) {
         let name = format!("{prefix}.{}", message.name());
@@ -35,15 +35,15 @@ fn messages() -> Vec<(String, DescriptorProto)> {
         all.push((name, message.clone()));
     }
     let mut all = Vec::new();
-    for file in files::ALL {
+    for file in FILES {
         let file = decoded(file);
         file.message_type.iter().for_each(|one| collect(&format!(".{}", file.package()), one, &mut all));
     }
     all
 }
 
-/// Health and reflection are, field by field, what others have. (Options of files, comments and the order of methods
-/// are nobody's business.)
+/// Each field of health and reflection equals tonic's. File options, comments and the order of methods are not
+/// compared.
 #[test]
 fn grpc_files_match_tonic() {
     let sets = [
@@ -55,7 +55,7 @@ fn grpc_files_match_tonic() {
         let set = FileDescriptorSet::decode(set).unwrap();
         for package in packages {
             let real = set.file.iter().find(|file| file.package() == *package).unwrap();
-            let ours = files::ALL.iter().find(|file| file.package == *package).unwrap();
+            let ours = FILES.iter().find(|file| file.package == *package).unwrap();
             let ours = decoded(ours);
             for message in &real.message_type {
                 let mine = ours.message_type.iter().find(|mine| mine.name == message.name);
@@ -74,10 +74,10 @@ fn grpc_files_match_tonic() {
     }
 }
 
-/// Every name that is used is there, and the file that has it is among those that are needed.
+/// Every type that a file uses is defined in that file or in one of its dependencies.
 #[test]
 fn every_referenced_name_is_defined() {
-    for file in files::ALL {
+    for file in FILES {
         let proto = decoded(file);
         assert_eq!(proto.syntax(), "proto3");
         let reachable = with_dependencies(file);
@@ -133,7 +133,7 @@ fn symbol_lookup() {
     assert_eq!(with_dependencies(file_by_name("envoy/service/ratelimit/v3/rls.proto").unwrap()).len(), 8);
 }
 
-/// A message with every field that it has is, field by field, what the tables say.
+/// Encodes messages with every field set, and looks up each field in the tables.
 #[test]
 fn envoy_messages_match_prost() {
     let seconds = Duration { seconds: 1, nanos: 1 };
@@ -204,7 +204,7 @@ fn compare(all: &[(String, DescriptorProto)], name: &str, bytes: &[u8], met: &mu
                 Type::Uint32 | Type::Uint64 | Type::Int32 | Type::Int64 | Type::Bool | Type::Enum,
                 Value::Varint(_),
             ) => {}
-            (kind, value) => panic!("{name}.{} is {kind:?}, and {value:?} was sent", field.name()),
+            (kind, value) => panic!("{name}.{} is {kind:?}, but {value:?} was sent", field.name()),
         }
     }
 }

@@ -1,6 +1,7 @@
-//! Protobuf as it is on the wire: fields, one after the other, each with its number and its value.
+//! Protobuf's wire format: a sequence of fields, each with a number and a value.
 //!
-//! Written by hand: the few messages that are spoken here are read without copying them and written in one go.
+//! Written by hand: requests are read without copies, responses are written in one pass, and the build needs no
+//! protobuf compiler.
 
 mod reader;
 mod writer;

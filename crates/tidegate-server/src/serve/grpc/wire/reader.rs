@@ -1,54 +1,49 @@
-//! Reads fields, as they are, from bytes that anybody may have sent.
+//! Reads fields from untrusted bytes without copying them.
 
 use std::fmt;
 
-/// The most groups within groups that are stepped over. Nobody has written any for fifteen years.
+/// Maximum depth of nested groups that are skipped. Groups are long deprecated.
 const GROUPS_MAX: usize = 32;
-/// The largest number of a field.
 const FIELD_NUMBER_MAX: u64 = (1 << 29) - 1;
 
-/// Reads the fields of a message.
 #[derive(Clone, Debug)]
 pub struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
-    /// Where the message begins within the one that was received.
+    /// Offset of this message within the received one, for positions in errors.
     base: usize,
 }
 
-/// A field with its value.
+/// A field of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field<'a> {
-    /// Its number.
     pub number: u32,
-    /// Its value, by how it is written.
+    /// The value, by its wire type.
     pub value: Value<'a>,
 }
 
-/// A value, by how it is written.
+/// A value, by its wire type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value<'a> {
-    /// A number of any size, a truth value or an enum.
+    /// An integer, a bool or an enum.
     Varint(u64),
     /// Eight bytes.
     Fixed64([u8; 8]),
-    /// Text, bytes or a message.
+    /// A string, bytes or a message.
     Bytes {
-        /// The bytes.
         bytes: &'a [u8],
-        /// Where they begin within what was received.
+        /// Offset within the received message.
         at: usize,
     },
     /// Four bytes.
     Fixed32([u8; 4]),
 }
 
-/// It is not protobuf.
+/// The bytes are not protobuf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WireError {
-    /// What was found.
     pub what: &'static str,
-    /// Where, in bytes from 0.
+    /// Offset in bytes, from 0.
     pub at: usize,
 }
 
@@ -60,17 +55,17 @@ const GROUP_END: u64 = 4;
 const FIXED32: u64 = 5;
 
 impl<'a> Reader<'a> {
-    /// Of a message that was received.
+    /// Reads a received message.
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, at: 0, base: 0 }
     }
 
-    /// Of a message within another.
+    /// Reads a message inside another one, which starts at offset `at`.
     pub const fn nested(bytes: &'a [u8], at: usize) -> Self {
         Self { bytes, at: 0, base: at }
     }
 
-    /// The next field; none at the end. Groups are stepped over.
+    /// The next field, or `None` at the end. Groups are skipped.
     #[inline]
     pub fn next(&mut self) -> Result<Option<Field<'a>>, WireError> {
         while self.at < self.bytes.len() {
@@ -84,8 +79,8 @@ impl<'a> Reader<'a> {
                     self.skip_group(number)?;
                     continue;
                 }
-                GROUP_END => return Err(self.error("the end of a group that did not begin")),
-                _ => return Err(self.error("a kind of value that does not exist")),
+                GROUP_END => return Err(self.error("a group end without a group start")),
+                _ => return Err(self.error("an unknown wire type")),
             };
             return Ok(Some(Field { number, value }));
         }
@@ -116,10 +111,10 @@ impl<'a> Reader<'a> {
         let mut number = 0;
         for shift in (0..64).step_by(7) {
             let Some(byte) = self.bytes.get(self.at) else {
-                return Err(self.error("the end in the middle of a number"));
+                return Err(self.error("a truncated number"));
             };
             self.at += 1;
-            // The tenth byte holds the last bit.
+            // The tenth byte holds only the highest bit.
             if shift == 63 && *byte > 1 {
                 break;
             }
@@ -141,7 +136,7 @@ impl<'a> Reader<'a> {
                 self.at += bytes.len();
                 Ok(Value::Bytes { bytes, at: self.base + at })
             }
-            None => Err(self.error("a length beyond the end")),
+            None => Err(self.error("a length past the end")),
         }
     }
 
@@ -151,7 +146,7 @@ impl<'a> Reader<'a> {
                 self.at += LENGTH;
                 Ok(*bytes)
             }
-            None => Err(self.error("the end in the middle of a number")),
+            None => Err(self.error("a truncated number")),
         }
     }
 
@@ -166,10 +161,10 @@ impl<'a> Reader<'a> {
                 FIXED64 => drop(self.array::<8>()?),
                 FIXED32 => drop(self.array::<4>()?),
                 GROUP if open.len() < GROUPS_MAX => open.push(number),
-                GROUP => return Err(self.error("too many groups within groups")),
+                GROUP => return Err(self.error("groups nested too deep")),
                 GROUP_END if number == *innermost => drop(open.pop()),
-                GROUP_END => return Err(self.error("the end of another group")),
-                _ => return Err(self.error("a kind of value that does not exist")),
+                GROUP_END => return Err(self.error("a group end that matches no group start")),
+                _ => return Err(self.error("an unknown wire type")),
             }
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Held to prost, which everybody uses, and to bytes that mean nothing.
+//! Compares the reader and the writer with prost, also on random bytes.
 
 use bytes::BytesMut;
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use prost::Message;
 
 use super::*;
 
-/// Every kind of value, and a message within a message.
+/// A field of each wire type, and a nested message.
 #[derive(Clone, PartialEq, Message)]
 struct Everything {
     #[prost(uint64, tag = "1")]
@@ -82,7 +82,8 @@ proptest! {
         prop_assert_eq!(read(Reader::new(&message.encode_to_vec())), Ok(message));
     }
 
-    /// Each start of a message, and each with a byte changed, is read or refused as prost does, and an error is within.
+    /// Truncates a message or changes one byte. The reader must accept all that prost accepts, and its errors must be
+    /// in range.
     #[test]
     fn reader_rejects_what_prost_rejects(
         message in everything(), cut in any::<prop::sample::Index>(), byte in any::<u8>()
@@ -101,12 +102,13 @@ proptest! {
     }
 }
 
-/// Prost also refuses known fields of another kind, text that is not UTF-8 and depth; what it takes has to be taken.
+/// What prost accepts, the reader must accept. Prost rejects more: wrong types of known fields, invalid UTF-8 and deep
+/// nesting.
 fn compare_with_prost(bytes: &[u8]) -> Result<(), TestCaseError> {
     match (read(Reader::new(bytes)), Everything::decode(bytes)) {
-        // A message that stands twice is merged there.
+        // Compares only a number, because prost merges repeated messages.
         (Ok(ours), Ok(theirs)) => prop_assert_eq!(ours.number, theirs.number),
-        (Err(error), Ok(_)) => prop_assert!(false, "{} is taken by prost", error),
+        (Err(error), Ok(_)) => prop_assert!(false, "{}, but prost accepts it", error),
         (Err(error), _) => prop_assert!(error.at <= bytes.len()),
         (Ok(_), Err(_)) => {}
     }
@@ -116,24 +118,24 @@ fn compare_with_prost(bytes: &[u8]) -> Result<(), TestCaseError> {
 #[test]
 fn groups_are_skipped_and_invalid_tags_rejected() {
     let read_all = |bytes: &[u8]| read(Reader::new(bytes));
-    // Group 7 with a varint and group 8 within, then field 1.
+    // Group 7 with a varint and group 8 inside, then field 1.
     let grouped = [0x3b, 0x08, 0x05, 0x43, 0x44, 0x3c, 0x08, 0x2a];
     assert_eq!(read_all(&grouped).unwrap().number, 42);
     let deep = [vec![0x3b; 33], vec![0x3c; 33]].concat();
     for (bytes, what) in [
-        (&deep[..], "too many groups within groups"),
-        (&[0x3b, 0x44], "the end of another group"),
-        (&[0x3c], "the end of a group that did not begin"),
+        (&deep[..], "groups nested too deep"),
+        (&[0x3b, 0x44], "a group end that matches no group start"),
+        (&[0x3c], "a group end without a group start"),
         (&[0x00], "a field number out of range"),
-        (&[0x0e], "a kind of value that does not exist"),
-        (&[0x08, 0x80], "the end in the middle of a number"),
+        (&[0x0e], "an unknown wire type"),
+        (&[0x08, 0x80], "a truncated number"),
         (
             &[0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02],
             "a number of more than 64 bits",
         ),
-        (&[0x12, 0x05, 0x61], "a length beyond the end"),
-        (&[0x12, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01], "a length beyond the end"),
-        (&[0x19, 0x00], "the end in the middle of a number"),
+        (&[0x12, 0x05, 0x61], "a length past the end"),
+        (&[0x12, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01], "a length past the end"),
+        (&[0x19, 0x00], "a truncated number"),
     ] {
         assert_eq!(read_all(bytes).unwrap_err().what, what, "{bytes:x?}");
     }

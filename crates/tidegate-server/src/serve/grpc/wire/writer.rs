@@ -1,17 +1,17 @@
-//! Writes fields at the end of a buffer.
+//! Appends fields to a buffer.
 
 use bytes::{BufMut, BytesMut};
 
-/// A length up to here takes one byte.
+/// A length up to this takes one byte.
 const LENGTH_OF_ONE_BYTE_MAX: usize = 127;
 
-/// Writes fields at the end of a buffer. What has its default is left out, as proto3 has it.
+/// Appends fields to a buffer. Like proto3, it omits default values.
 #[derive(Debug)]
 pub struct Writer<'b> {
     out: &'b mut BytesMut,
 }
 
-/// How a value is written, by its number in protobuf.
+/// Protobuf's wire types.
 #[derive(Clone, Copy)]
 #[repr(u32)]
 enum WireType {
@@ -21,12 +21,12 @@ enum WireType {
 }
 
 impl<'b> Writer<'b> {
-    /// At the end of this.
+    /// Appends to `out`.
     pub const fn new(out: &'b mut BytesMut) -> Self {
         Self { out }
     }
 
-    /// A number, a truth value or an enum, unless it is zero.
+    /// An integer, a bool or an enum, unless it is zero.
     #[inline]
     pub fn varint(&mut self, field: u32, number: u64) {
         if number != 0 {
@@ -34,20 +34,20 @@ impl<'b> Writer<'b> {
         }
     }
 
-    /// The same, even if it is zero, as in a list or one of several alternatives.
+    /// The same, even if it is zero, as needed in a list or a oneof.
     #[inline]
     pub fn varint_or_zero(&mut self, field: u32, number: u64) {
         self.tag(field, WireType::Varint);
         self.raw_varint(number);
     }
 
-    /// A floating-point number, even if it is zero.
+    /// A double, even if it is zero.
     pub fn double_or_zero(&mut self, field: u32, number: f64) {
         self.tag(field, WireType::Fixed64);
         self.out.put_f64_le(number);
     }
 
-    /// Text, unless it is empty.
+    /// A string, unless it is empty.
     #[inline]
     pub fn text(&mut self, field: u32, text: &str) {
         if !text.is_empty() {
@@ -55,7 +55,7 @@ impl<'b> Writer<'b> {
         }
     }
 
-    /// Bytes, even if there are none, as in a list.
+    /// Bytes, even if they are empty, as needed in a list.
     #[inline]
     pub fn bytes_or_empty(&mut self, field: u32, bytes: &[u8]) {
         self.tag(field, WireType::Bytes);
@@ -67,7 +67,7 @@ impl<'b> Writer<'b> {
     #[inline]
     pub fn message(&mut self, field: u32, write: impl FnOnce(&mut Writer<'_>)) {
         self.tag(field, WireType::Bytes);
-        // Most lengths take one byte; what is longer is moved.
+        // Most lengths take one byte. A longer message is moved afterwards.
         let length_at = self.out.len();
         self.out.put_u8(0);
         write(&mut Writer { out: self.out });
@@ -78,7 +78,7 @@ impl<'b> Writer<'b> {
         }
     }
 
-    /// Makes room for the length of all that was written behind the one byte that was left for it.
+    /// Moves the message to make room for a length of more than one byte.
     #[cold]
     fn widen_length(&mut self, length_at: usize) {
         let content_at = length_at + 1;

@@ -1,7 +1,7 @@
 //! `TIDEGATE.CHECK domain key value [key value ...] [COST n]`, and `TIDEGATE.PEEK`.
 //!
-//! The last pair is the cost if its key is `COST`, in any case. So an attribute of that name is not the last, or has a
-//! cost behind it: `TIDEGATE.CHECK api cost high COST 1`.
+//! The last pair is the cost if its key is `COST`, in any case. So an attribute of that name must not be the last, or
+//! must have a cost after it: `TIDEGATE.CHECK api cost high COST 1`.
 
 use std::fmt;
 
@@ -10,24 +10,24 @@ use tidegate::engine::DecideFuture;
 use tidegate::rules::{Answer, Descriptor, Entry, Request};
 use tidegate::{DecideOutput, EngineError, Nanos, Timestamp, Wait};
 
-use super::{StoreAccess, CommandContext, DeferredReply, CommandStep};
+use super::{CommandContext, CommandStep, DeferredReply, StoreAccess};
 use crate::serve::resp::Protocol;
 use crate::serve::resp::parse::Arguments;
 use crate::serve::resp::reply::Replies;
-use crate::serve::rounded;
+use crate::serve::rounding;
 
-/// "Never", and "as much as you like".
+/// Means "never" for a time, and "unlimited" for remaining units.
 const NEVER_OR_UNLIMITED: i64 = -1;
-/// What the seventh answer is, if there is one.
+/// The seventh element, if there is one.
 const DEGRADED_REPLY: &str = "degraded";
 
-/// What is asked.
+/// The arguments of a call.
 struct CheckCall<'a> {
     domain: &'a str,
     cost: u64,
 }
 
-/// The attributes of a request. Those of nearly all requests fit without an allocation.
+/// The attributes of a request. Nearly all requests fit without an allocation.
 type Entries<'a> = SmallVec<[Entry<'a>; 8]>;
 
 /// What is wrong with a call.
@@ -37,28 +37,28 @@ enum CheckCallError {
     MissingAttribute,
     MissingValue(String),
     InvalidCost(String),
-    NotUtf8 { place: usize },
+    NotUtf8 { index: usize },
 }
 
-/// `TIDEGATE.CHECK`: decided at once, or later if a rule holds the request or a shared store is asked.
+/// `TIDEGATE.CHECK`: decided immediately, or later if a rule delays the request or a shared store is asked.
 #[inline]
 pub(super) fn check<'s>(arguments: &Arguments<'_>, context: &mut CommandContext<'s, '_>) -> CommandStep<'s> {
     let mut entries = Entries::new();
     let CheckCall { domain, cost } = match parse_call(arguments, &mut entries) {
-        Ok(asked) => asked,
-        Err(bad) => return reject_call(&bad, context),
+        Ok(call) => call,
+        Err(error) => return reject_call(&error, context),
     };
     let app = &context.shared.app;
     let request = Request { domain, descriptors: &[Descriptor::new(&entries, cost)] };
-    let asked_at = app.timing_start();
-    let deciding = app.start_check(&request, asked_at);
-    match deciding.as_now() {
-        Some(decided) => {
-            app.record(Protocol::Resp, &request, decided, asked_at);
-            write_decided(context.replies, decided);
+    let start = app.timing_start();
+    let future = app.start_check(&request, start);
+    match future.as_now() {
+        Some(output) => {
+            app.record(Protocol::Resp, &request, output, start);
+            write_output(context.replies, output);
             CommandStep::Continue
         }
-        None => check_later(context, arguments, deciding, asked_at),
+        None => check_later(context, arguments, future, start),
     }
 }
 
@@ -66,101 +66,108 @@ pub(super) fn check<'s>(arguments: &Arguments<'_>, context: &mut CommandContext<
 fn check_later<'s>(
     context: &CommandContext<'s, '_>,
     arguments: &Arguments<'_>,
-    deciding: DecideFuture,
-    asked_at: Option<Timestamp>,
+    future: DecideFuture,
+    start: Option<Timestamp>,
 ) -> CommandStep<'s> {
-    let (server, kept, version) = (context.shared, arguments.to_owned_arguments(), context.replies.version());
-    let bytes = kept.bytes();
-    let answering = Box::pin(async move {
-        let decided = deciding.await;
+    let (shared, version) = (context.shared, context.replies.version());
+    let arguments = arguments.to_owned_arguments();
+    let bytes = arguments.bytes();
+    let reply = Box::pin(async move {
+        let output = future.await;
         let mut replies = Replies::new(version);
-        let (arguments, mut entries) = (kept.as_arguments(), Entries::new());
-        // They were read before without an error.
+        let (arguments, mut entries) = (arguments.as_arguments(), Entries::new());
+        // They were parsed before without an error.
         if let Ok(CheckCall { domain, cost }) = parse_call(&arguments, &mut entries) {
             let request = Request { domain, descriptors: &[Descriptor::new(&entries, cost)] };
-            server.app.record(Protocol::Resp, &request, &decided, asked_at);
+            shared.app.record(Protocol::Resp, &request, &output, start);
         }
-        write_decided(&mut replies, &decided);
+        write_output(&mut replies, &output);
         replies
     });
-    CommandStep::Later(DeferredReply { access: StoreAccess::Write, reply: answering, bytes })
+    CommandStep::Later(DeferredReply { access: StoreAccess::Write, reply, bytes })
 }
 
 /// `TIDEGATE.PEEK`.
 pub(super) fn peek<'s>(arguments: &Arguments<'_>, context: &mut CommandContext<'s, '_>) -> CommandStep<'s> {
     let mut entries = Entries::new();
     let CheckCall { domain, cost } = match parse_call(arguments, &mut entries) {
-        Ok(asked) => asked,
-        Err(bad) => return reject_call(&bad, context),
+        Ok(call) => call,
+        Err(error) => return reject_call(&error, context),
     };
     let request = Request { domain, descriptors: &[Descriptor::new(&entries, cost)] };
-    let server = context.shared;
-    let peeking = server.app.engine.peek(&request);
-    match peeking.as_now() {
-        Some(peeked) => {
-            server.app.record_peek(peeked);
-            write_decided(context.replies, peeked);
+    let app = &context.shared.app;
+    let future = app.engine.peek(&request);
+    match future.as_now() {
+        Some(output) => {
+            app.record_peek(output);
+            write_output(context.replies, output);
             CommandStep::Continue
         }
         None => {
             let version = context.replies.version();
-            let answering = Box::pin(async move {
-                let peeked = peeking.await;
-                server.app.record_peek(&peeked);
+            let reply = Box::pin(async move {
+                let output = future.await;
+                app.record_peek(&output);
                 let mut replies = Replies::new(version);
-                write_decided(&mut replies, &peeked);
+                write_output(&mut replies, &output);
                 replies
             });
-            CommandStep::Later(DeferredReply { access: StoreAccess::Read, reply: answering, bytes: 0 })
+            CommandStep::Later(DeferredReply { access: StoreAccess::Read, reply, bytes: 0 })
         }
     }
 }
 
 #[cold]
-fn reject_call<'s>(bad: &CheckCallError, context: &mut CommandContext<'_, '_>) -> CommandStep<'s> {
-    context.replies.error(bad);
+fn reject_call<'s>(error: &CheckCallError, context: &mut CommandContext<'_, '_>) -> CommandStep<'s> {
+    context.replies.error(error);
     context.reject(super::BAD_REQUEST);
     CommandStep::Continue
 }
 
 #[inline]
-fn write_decided(replies: &mut Replies, decided: &Result<DecideOutput, EngineError>) {
-    match decided {
-        Ok(decided) => write_answer(replies, &decided.answer),
+fn write_output(replies: &mut Replies, output: &Result<DecideOutput, EngineError>) {
+    match output {
+        Ok(output) => write_answer(replies, &output.answer),
         Err(error) => replies.error(format_args!("ERR {error}")),
     }
 }
 
-/// Reads a call; its attributes go to `entries`, which is empty.
+/// Parses a call. Its attributes go to `entries`, which must be empty.
 #[inline]
-fn parse_call<'a>(arguments: &Arguments<'a>, entries: &mut Entries<'a>) -> Result<CheckCall<'a>, CheckCallError> {
+fn parse_call<'a>(
+    arguments: &Arguments<'a>,
+    entries: &mut Entries<'a>,
+) -> Result<CheckCall<'a>, CheckCallError> {
     let texts = arguments.texts();
-    let text = |place: usize| texts.get(place).ok_or(CheckCallError::NotUtf8 { place });
+    let text = |index: usize| texts.get(index).ok_or(CheckCallError::NotUtf8 { index });
     let domain = text(1)?;
     if domain.is_empty() {
         return Err(CheckCallError::EmptyDomain);
     }
     let mut end = arguments.len();
     if end % 2 == 1 {
-        return Err(CheckCallError::MissingValue(super::shortened(arguments.get(end - 1).unwrap_or_default())));
+        return Err(CheckCallError::MissingValue(super::shortened(
+            arguments.get(end - 1).unwrap_or_default(),
+        )));
     }
     let mut cost = 1;
     if text(end - 2)?.eq_ignore_ascii_case("COST") {
-        let written = text(end - 1)?;
-        cost = written.parse().map_err(|_| CheckCallError::InvalidCost(super::shortened(written.as_bytes())))?;
+        let number = text(end - 1)?;
+        cost =
+            number.parse().map_err(|_| CheckCallError::InvalidCost(super::shortened(number.as_bytes())))?;
         end -= 2;
     }
     if end == 2 {
         return Err(CheckCallError::MissingAttribute);
     }
-    for place in (2..end).step_by(2) {
-        entries.push(Entry { key: text(place)?, value: text(place + 1)? });
+    for index in (2..end).step_by(2) {
+        entries.push(Entry { key: text(index)?, value: text(index + 1)? });
     }
     Ok(CheckCall { domain, cost })
 }
 
-/// Six answers: decision, remaining, retry_after_ms, reset_after_ms, delay_ms, rule; and a seventh if it was decided without
-/// the store that a fleet shares.
+/// Six elements: decision, remaining, retry_after_ms, reset_after_ms, delay_ms, rule. A seventh if the shared store did
+/// not decide.
 #[inline]
 fn write_answer(replies: &mut Replies, answer: &Answer) {
     let decider = answer.decider();
@@ -189,7 +196,7 @@ fn wait_milliseconds(wait: Wait) -> i64 {
 
 #[inline]
 fn milliseconds(span: Nanos) -> i64 {
-    i64::try_from(rounded::ceil_millis(span)).unwrap_or(i64::MAX)
+    i64::try_from(rounding::ceil_millis(span)).unwrap_or(i64::MAX)
 }
 
 impl fmt::Display for CheckCallError {
@@ -197,7 +204,7 @@ impl fmt::Display for CheckCallError {
         f.write_str("ERR ")?;
         match self {
             Self::EmptyDomain => {
-                f.write_str("the domain is empty (hint: the name after `domain:` in a rules file)")
+                f.write_str("the domain is empty (hint: use the name after `domain:` in a rules file)")
             }
             Self::MissingAttribute => f.write_str(
                 "there is no attribute (hint: TIDEGATE.CHECK domain key value [key value ...] [COST n])",
@@ -208,11 +215,11 @@ impl fmt::Display for CheckCallError {
             ),
             Self::InvalidCost(text) => write!(
                 f,
-                "COST '{text}' is no whole number from 0 to {} (hint: if it is an attribute, add COST 1 behind it)",
+                "COST '{text}' is not a whole number from 0 to {} (hint: if it is an attribute, add COST 1 after it)",
                 u64::MAX
             ),
-            Self::NotUtf8 { place } => {
-                write!(f, "argument {place} is not UTF-8 (hint: domains and attributes are text)")
+            Self::NotUtf8 { index } => {
+                write!(f, "argument {index} is not UTF-8 (hint: domains and attributes are text)")
             }
         }
     }

@@ -1,4 +1,4 @@
-//! `CLIENT`: what clients say of themselves when they connect, and ask of their connection.
+//! `CLIENT`: clients describe themselves, and ask about their connection.
 
 use super::{CommandContext, help, unknown_subcommand, wrong_number_of_arguments};
 use crate::serve::resp::parse::Arguments;
@@ -17,9 +17,9 @@ const HELP: [&str; 18] = [
     "INFO",
     "    Return information about the current client connection.",
     "NO-EVICT (ON|OFF)",
-    "    Accepted; no connection is closed for the memory it takes.",
+    "    Accepted; connections are never closed to free memory.",
     "NO-TOUCH (ON|OFF)",
-    "    Accepted; nothing depends on it.",
+    "    Accepted; has no effect.",
     "REPLY ON",
     "    Accepted; every command is answered.",
     "SETINFO <option> <value>",
@@ -60,7 +60,7 @@ pub(super) fn run(arguments: &Arguments<'_>, context: &mut CommandContext<'_, '_
     }
 }
 
-/// Whether it can be the name of a client.
+/// Whether this is a valid client name.
 pub(super) fn is_valid_name(name: &[u8]) -> bool {
     name.len() <= NAME_BYTES_MAX && name.iter().all(u8::is_ascii_graphic)
 }
@@ -74,7 +74,7 @@ fn set_name(name: &[u8], context: &mut CommandContext<'_, '_>) {
 }
 
 fn set_info(option: &[u8], value: &[u8], context: &mut CommandContext<'_, '_>) {
-    let (place, option) = if option.eq_ignore_ascii_case(b"LIB-NAME") {
+    let (field, option) = if option.eq_ignore_ascii_case(b"LIB-NAME") {
         (&mut context.session.library, "lib-name")
     } else if option.eq_ignore_ascii_case(b"LIB-VER") {
         (&mut context.session.library_version, "lib-ver")
@@ -87,7 +87,7 @@ fn set_info(option: &[u8], value: &[u8], context: &mut CommandContext<'_, '_>) {
             "ERR {option} cannot contain spaces, newlines or special characters, nor have more than 256 bytes."
         ));
     }
-    *place = value.to_vec();
+    *field = value.to_vec();
     context.replies.simple_string("OK");
 }
 

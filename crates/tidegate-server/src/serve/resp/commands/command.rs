@@ -1,6 +1,6 @@
-//! `COMMAND`: what there is, for clients that ask before they begin.
+//! `COMMAND`: describes the commands. Some clients ask for it when they connect.
 
-use super::described::{ArgumentSpec, COMMANDS, CommandSpec};
+use super::table::{ArgumentSpec, COMMANDS, CommandSpec};
 use super::{help, unknown_subcommand, wrong_number_of_arguments};
 use crate::serve::resp::parse::Arguments;
 use crate::serve::resp::reply::Replies;
@@ -60,7 +60,8 @@ fn write_all(replies: &mut Replies) {
     COMMANDS.iter().for_each(|command| write_info(command, replies));
 }
 
-/// Name, arity, flags, first key, last key, step, categories, tips, key specifications, subcommands.
+/// The elements, in order: name, arity, flags, first key, last key, step, categories, tips, key specifications,
+/// subcommands.
 fn write_info(command: &CommandSpec, replies: &mut Replies) {
     replies.start_array(10);
     replies.bulk(command.name.as_bytes());

@@ -1,10 +1,10 @@
-//! `CONFIG GET`: what redis-benchmark and others ask before they begin.
+//! `CONFIG GET`: redis-benchmark and other tools ask for it when they start.
 
 use super::{help, unknown_subcommand, wrong_number_of_arguments};
 use crate::serve::resp::parse::Arguments;
 use crate::serve::resp::reply::Replies;
 
-/// What of a Redis server's settings is true of this one.
+/// The Redis settings that apply to this server.
 const SETTINGS: [(&str, &str); 3] = [("appendonly", "no"), ("databases", "1"), ("save", "")];
 
 const HELP: [&str; 4] = [
@@ -26,12 +26,13 @@ pub(super) fn run(arguments: &Arguments<'_>, replies: &mut Replies) {
     if arguments.len() < 3 {
         return wrong_number_of_arguments("config|get", replies);
     }
-    let is_wanted = |name: &str| {
-        arguments.iter().skip(2).any(|wanted| wanted == b"*" || wanted.eq_ignore_ascii_case(name.as_bytes()))
+    let is_requested = |name: &str| {
+        let mut patterns = arguments.iter().skip(2);
+        patterns.any(|pattern| pattern == b"*" || pattern.eq_ignore_ascii_case(name.as_bytes()))
     };
-    let wanted = || SETTINGS.iter().filter(|(name, _)| is_wanted(name));
-    replies.start_map(wanted().count());
-    for (name, value) in wanted() {
+    let requested = || SETTINGS.iter().filter(|(name, _)| is_requested(name));
+    replies.start_map(requested().count());
+    for (name, value) in requested() {
         replies.bulk(name.as_bytes());
         replies.bulk(value.as_bytes());
     }

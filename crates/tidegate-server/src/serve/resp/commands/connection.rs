@@ -13,7 +13,7 @@ pub(super) fn ping(arguments: &Arguments<'_>, replies: &mut Replies) {
     }
 }
 
-/// There is one database.
+/// Only database 0 exists.
 pub(super) fn select(arguments: &Arguments<'_>, replies: &mut Replies) {
     match super::throttle::parse_integer(arguments.get(1).unwrap_or_default()) {
         Some(0) => replies.simple_string("OK"),

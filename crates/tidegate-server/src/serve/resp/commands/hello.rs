@@ -1,4 +1,4 @@
-//! `HELLO` and `AUTH`: who asks, and in which version.
+//! `HELLO` and `AUTH`: protocol version and authentication.
 
 use super::CommandContext;
 use super::client::{BAD_NAME, is_valid_name};
@@ -6,11 +6,11 @@ use super::throttle::parse_integer;
 use crate::serve::resp::parse::{Arguments, AuthState};
 use crate::serve::resp::reply::RespVersion;
 
-/// The one user there is.
+/// The only user.
 const USER: &[u8] = b"default";
 const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pair or user is disabled.";
 
-/// What a `HELLO` asks for.
+/// The options of `HELLO`.
 #[derive(Default)]
 struct HelloOptions<'a> {
     version: Option<RespVersion>,
@@ -47,11 +47,11 @@ pub(super) fn auth(arguments: &Arguments<'_>, context: &mut CommandContext<'_, '
 
 /// `HELLO [2|3 [AUTH user password] [SETNAME name]]`.
 pub(super) fn hello(arguments: &Arguments<'_>, context: &mut CommandContext<'_, '_>) {
-    let wanted = match parse_options(arguments) {
-        Ok(wanted) => wanted,
+    let options = match parse_options(arguments) {
+        Ok(options) => options,
         Err(error) => return context.replies.error(error),
     };
-    if let Some(login) = wanted.login {
+    if let Some(login) = options.login {
         if !login.is_valid(context) {
             return context.replies.error(WRONG_PASSWORD);
         }
@@ -64,45 +64,45 @@ pub(super) fn hello(arguments: &Arguments<'_>, context: &mut CommandContext<'_, 
              same time",
         );
     }
-    if let Some(name) = wanted.name {
+    if let Some(name) = options.name {
         if !is_valid_name(name) {
             return context.replies.error(BAD_NAME);
         }
         context.session.name = name.to_vec();
     }
-    if let Some(version) = wanted.version {
+    if let Some(version) = options.version {
         context.replies.set_version(version);
     }
     write_server_info(context);
 }
 
 fn parse_options<'a>(arguments: &Arguments<'a>) -> Result<HelloOptions<'a>, String> {
-    let mut wanted = HelloOptions::default();
-    let Some(version) = arguments.get(1) else { return Ok(wanted) };
-    wanted.version = Some(match parse_integer(version) {
+    let mut options = HelloOptions::default();
+    let Some(version) = arguments.get(1) else { return Ok(options) };
+    options.version = Some(match parse_integer(version) {
         Some(2) => RespVersion::Resp2,
         Some(3) => RespVersion::Resp3,
         Some(_) => return Err("NOPROTO unsupported protocol version".to_owned()),
         None => return Err("ERR Protocol version is not an integer or out of range".to_owned()),
     });
-    let mut place = 2;
-    while let Some(option) = arguments.get(place) {
-        let values = (arguments.get(place + 1), arguments.get(place + 2));
+    let mut index = 2;
+    while let Some(option) = arguments.get(index) {
+        let values = (arguments.get(index + 1), arguments.get(index + 2));
         if option.eq_ignore_ascii_case(b"AUTH")
             && let (Some(user), Some(password)) = values
         {
-            wanted.login = Some(Login { user, password });
-            place += 3;
+            options.login = Some(Login { user, password });
+            index += 3;
         } else if option.eq_ignore_ascii_case(b"SETNAME")
             && let (Some(name), _) = values
         {
-            wanted.name = Some(name);
-            place += 2;
+            options.name = Some(name);
+            index += 2;
         } else {
             return Err(format!("ERR Syntax error in HELLO option '{}'", super::shortened(option)));
         }
     }
-    Ok(wanted)
+    Ok(options)
 }
 
 fn write_server_info(context: &mut CommandContext<'_, '_>) {
@@ -128,9 +128,9 @@ fn write_server_info(context: &mut CommandContext<'_, '_>) {
 }
 
 impl Login<'_> {
-    /// Without a password everybody is let in, by the name of the one user there is.
+    /// Without a password, every login as the default user is valid.
     fn is_valid(&self, context: &CommandContext<'_, '_>) -> bool {
-        let right = context.shared.password.as_ref().is_none_or(|password| password.matches(self.password));
-        right && self.user == USER
+        let password = context.shared.password.as_ref();
+        self.user == USER && password.is_none_or(|password| password.matches(self.password))
     }
 }

@@ -1,27 +1,27 @@
-//! `INFO`: about the server, in the lines that clients look for.
+//! `INFO`: the lines about the server that clients look for.
 
 use std::fmt::Write as _;
 
 use super::CommandContext;
 use crate::serve::resp::parse::Arguments;
 
-/// The version of Redis whose words are spoken here. Some clients go by it.
+/// The version of Redis whose commands and texts are followed. Some clients check it.
 const REDIS_VERSION: &str = "7.0.0";
 
 const SECTIONS: [&str; 5] = ["Server", "Memory", "Persistence", "Stats", "Replication"];
 
 /// `INFO [section ...]`.
 pub(super) fn run(arguments: &Arguments<'_>, context: &mut CommandContext<'_, '_>) {
-    let is_wanted = |section: &&str| {
-        let named = |wanted: &[u8]| {
+    let is_requested = |section: &&str| {
+        let names_section = |argument: &[u8]| {
             let everything: [&[u8]; 3] = [b"default", b"all", b"everything"];
-            wanted.eq_ignore_ascii_case(section.as_bytes())
-                || everything.iter().any(|all| wanted.eq_ignore_ascii_case(all))
+            argument.eq_ignore_ascii_case(section.as_bytes())
+                || everything.iter().any(|name| argument.eq_ignore_ascii_case(name))
         };
-        arguments.len() == 1 || arguments.iter().skip(1).any(named)
+        arguments.len() == 1 || arguments.iter().skip(1).any(names_section)
     };
     let mut text = String::new();
-    for section in SECTIONS.into_iter().filter(is_wanted) {
+    for section in SECTIONS.into_iter().filter(is_requested) {
         let gap = if text.is_empty() { "" } else { "\r\n" };
         // Writing to memory does not fail.
         let _ = write!(text, "{gap}# {section}\r\n");

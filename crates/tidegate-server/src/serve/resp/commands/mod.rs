@@ -1,32 +1,31 @@
-//! What can be asked: a file for each command, or for a few small ones.
+//! The commands: one file each, or one for a few small ones.
 
 mod check;
 mod client;
 mod command;
 mod config;
 mod connection;
-mod described;
 mod hello;
 mod info;
+mod table;
 mod throttle;
 
-pub use throttle::{ThrottleError, Quota, ThrottleAnswer, ThrottleCache};
-
-use super::decisions::DecisionCounts;
-use super::inline;
+use super::decision_counts::DecisionCounts;
+use super::in_flight::{ReplyFuture, StoreAccess};
 use super::parse::{Arguments, AuthState};
 use super::reply::Replies;
 use super::session::Session;
-use super::together::{ReplyFuture, StoreAccess};
-use super::{Protocol, RespShared};
-use described::{CommandSpec, CommandId};
+use super::{Protocol, RespShared, inline};
+use table::{CommandId, CommandSpec};
 
-/// How much of a name or an argument an error shows, in bytes; as in Redis.
+pub use throttle::{Quota, ThrottleAnswer, ThrottleCache, ThrottleError};
+
+/// Maximum bytes of a name or an argument shown in an error, as in Redis.
 const SHOWN_BYTES_MAX: usize = 128;
-/// Why calls are rejected that are not as they should be.
+/// Metric label of invalid calls.
 const BAD_REQUEST: &str = "bad_request";
 
-/// What a command works with.
+/// What a command needs.
 pub(super) struct CommandContext<'s, 'a> {
     pub shared: &'s RespShared,
     pub session: &'a mut Session,
@@ -34,15 +33,15 @@ pub(super) struct CommandContext<'s, 'a> {
     pub decisions: &'a mut DecisionCounts,
 }
 
-/// What is to be done after a command.
+/// What the connection does after a command.
 pub(super) enum CommandStep<'s> {
-    /// It was answered.
+    /// The command was answered.
     Continue,
-    /// It was answered, and is the last.
+    /// The command was answered; close the connection.
     Close,
-    /// It is none of ours, and gets no answer.
+    /// The command is HTTP; close the connection without a reply.
     WrongProtocol,
-    /// It is answered later.
+    /// The command will be answered later.
     Later(DeferredReply<'s>),
 }
 
@@ -50,18 +49,18 @@ pub(super) enum CommandStep<'s> {
 pub(super) struct DeferredReply<'s> {
     pub access: StoreAccess,
     pub reply: ReplyFuture<'s>,
-    /// How many bytes it keeps.
+    /// Bytes that the future keeps.
     pub bytes: usize,
 }
 
 impl CommandContext<'_, '_> {
-    /// Counts a request that was not decided.
+    /// Counts a call that was rejected.
     fn reject(&self, reason: &'static str) {
         self.shared.app.metrics.count_rejected_request(Protocol::Resp, reason);
     }
 }
 
-/// What a command asks the store for, if it is one that does.
+/// What a command does in the store, if anything.
 pub(super) fn store_access(arguments: &Arguments<'_>) -> Option<StoreAccess> {
     match CommandSpec::find(arguments.get(0)?)?.id {
         CommandId::Throttle | CommandId::Check => Some(StoreAccess::Write),
@@ -74,7 +73,7 @@ pub(super) fn store_access(arguments: &Arguments<'_>) -> Option<StoreAccess> {
 #[inline]
 pub(super) fn run<'s>(arguments: &Arguments<'_>, mut context: CommandContext<'s, '_>) -> CommandStep<'s> {
     let name = arguments.get(0).unwrap_or_default();
-    let Some(described) = CommandSpec::find(name) else {
+    let Some(spec) = CommandSpec::find(name) else {
         if inline::is_http(name) {
             return CommandStep::WrongProtocol;
         }
@@ -82,17 +81,17 @@ pub(super) fn run<'s>(arguments: &Arguments<'_>, mut context: CommandContext<'s,
         context.reject("unknown_command");
         return CommandStep::Continue;
     };
-    if !described.accepts(arguments.len()) {
-        wrong_number_of_arguments(described.name, context.replies);
+    if !spec.accepts(arguments.len()) {
+        wrong_number_of_arguments(spec.name, context.replies);
         context.reject(BAD_REQUEST);
         return CommandStep::Continue;
     }
-    if context.session.auth == AuthState::Unauthenticated && !described.id.is_allowed_unauthenticated() {
+    if context.session.auth == AuthState::Unauthenticated && !spec.id.is_allowed_unauthenticated() {
         context.replies.error("NOAUTH Authentication required.");
         context.reject("unauthenticated");
         return CommandStep::Continue;
     }
-    match described.id {
+    match spec.id {
         CommandId::Throttle => return throttle::run(arguments, &mut context),
         CommandId::Check => return check::check(arguments, &mut context),
         CommandId::Peek => return check::peek(arguments, &mut context),
@@ -114,22 +113,22 @@ pub(super) fn run<'s>(arguments: &Arguments<'_>, mut context: CommandContext<'s,
     CommandStep::Continue
 }
 
-/// There is no such command; in the words of Redis, which clients look for.
+/// Unknown command, with the text of Redis, which clients look for.
 #[cold]
 fn unknown_command(arguments: &Arguments<'_>, replies: &mut Replies) {
-    let mut shown = String::new();
+    let mut text = String::new();
     for argument in arguments.iter().skip(1) {
-        if shown.len() >= SHOWN_BYTES_MAX {
+        if text.len() >= SHOWN_BYTES_MAX {
             break;
         }
-        let room = SHOWN_BYTES_MAX - shown.len();
-        shown.push_str(&format!("'{}' ", lossy_text(&argument[..argument.len().min(room)])));
+        let room = SHOWN_BYTES_MAX - text.len();
+        text.push_str(&format!("'{}' ", lossy_text(&argument[..argument.len().min(room)])));
     }
     let name = shortened(arguments.get(0).unwrap_or_default());
-    replies.error(format_args!("ERR unknown command '{name}', with args beginning with: {shown}"));
+    replies.error(format_args!("ERR unknown command '{name}', with args beginning with: {text}"));
 }
 
-/// A command of several has no such part.
+/// Unknown subcommand, with the text of Redis.
 #[cold]
 fn unknown_subcommand(command: &str, subcommand: &[u8], replies: &mut Replies) {
     let (subcommand, command) = (shortened(subcommand), command.to_uppercase());
@@ -141,14 +140,14 @@ fn wrong_number_of_arguments(command: &str, replies: &mut Replies) {
     replies.error(format_args!("ERR wrong number of arguments for '{command}' command"));
 }
 
-/// What `COMMAND HELP` and the like answer.
+/// The reply to `COMMAND HELP` and other `HELP` subcommands.
 fn help(command: &str, lines: &[&str], replies: &mut Replies) {
     replies.start_array(lines.len() + 1);
     replies.simple_string(&format!("{command} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"));
     lines.iter().for_each(|line| replies.simple_string(line));
 }
 
-/// An argument as errors show it.
+/// An argument as shown in errors.
 fn shortened(argument: &[u8]) -> String {
     lossy_text(&argument[..argument.len().min(SHOWN_BYTES_MAX)])
 }

@@ -1,7 +1,7 @@
-//! `CL.THROTTLE key max_burst count period [quantity]`: the command of redis-cell, as that answers it.
+//! `CL.THROTTLE key max_burst count period [quantity]`: the command of redis-cell, with the same replies.
 //!
-//! A key has one arrival time, whatever it is asked with. It is decided in the exact integers of the core, so rates that
-//! redis-cell is too coarse for, below a microsecond for each unit, are enforced too.
+//! A key has one arrival time, whatever limit a call brings. The core decides with exact integers, so rates that are
+//! too fine for redis-cell, below a microsecond per unit, are enforced too.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,24 +9,24 @@ use std::sync::Arc;
 use tidegate::engine::ChargeResponse;
 use tidegate::{MemoryStore, store};
 use tidegate_core::{
-    Charge, Counter, Decision, LimitSpec, Nanos, Op, Timestamp, UNITS_MAX, OutcomeKind, WINDOW_NS_MAX,
+    Charge, Counter, Decision, LimitSpec, Nanos, Op, OutcomeKind, Timestamp, UNITS_MAX, WINDOW_NS_MAX,
 };
 
-use super::{StoreAccess, CommandContext, DeferredReply, CommandStep};
+use super::{CommandContext, CommandStep, DeferredReply, StoreAccess};
 use crate::serve::resp::RespShared;
 use crate::serve::resp::parse::Arguments;
 use crate::serve::resp::reply::{Replies, RespVersion};
-use crate::serve::rounded::{MILLI_NS, SECOND_NS};
+use crate::serve::rounding::{MILLI_NS, SECOND_NS};
 
-/// What the counters of all calls are known by. No rule has a control character in its name.
+/// The counter of all calls. No rule has this name, because rule names have no control characters.
 const COUNTER_NAME: &str = "\u{1f}cl.throttle";
-/// Rates that a connection remembers.
+/// Number of rates that a connection caches.
 const CACHED_RATES_MAX: usize = 4;
 
-/// The limit that a call comes with.
+/// The limit of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {
-    /// What may come at once after a first unit.
+    /// Units that may come immediately after the first one.
     pub max_burst: i64,
     /// Units per period.
     pub count: i64,
@@ -34,46 +34,46 @@ pub struct Quota {
     pub period: i64,
 }
 
-/// The answer.
+/// The reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThrottleAnswer {
-    /// Whether it passes.
-    pub verdict: OutcomeKind,
-    /// All that may come at once.
+    /// Whether the call is allowed.
+    pub kind: OutcomeKind,
+    /// The burst: units that may come together.
     pub limit: i64,
-    /// What of it is left.
+    /// Units that are left.
     pub remaining: i64,
-    /// Seconds until it would pass; -1 if it does, or never would.
+    /// Seconds until the call would be allowed; -1 if it is, or never would be.
     pub retry_after_seconds: i64,
-    /// Seconds until all of it is there again.
+    /// Seconds until the full burst is available.
     pub reset_after_seconds: i64,
 }
 
 /// What is wrong with a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ThrottleError {
-    /// A count or a period of zero.
+    /// The count or the period is zero.
     ZeroRate,
     /// A number is out of range.
     OutOfRange {
-        /// Which one.
+        /// The name of the argument.
         what: &'static str,
-        /// The least it can be.
-        least: i64,
-        /// The most it can be.
-        most: i64,
+        /// Minimum.
+        min: i64,
+        /// Maximum.
+        max: i64,
     },
-    /// It is no number.
+    /// An argument is not an integer.
     NotAnInteger(String),
-    /// There are too few arguments, or too many.
+    /// There are too few or too many arguments.
     Usage,
 }
 
-/// The rates that were asked with last, ready to be asked again.
+/// The last rates of a connection, with their counters.
 #[derive(Debug, Default)]
 pub struct ThrottleCache {
     cached: [Option<CachedRate>; CACHED_RATES_MAX],
-    /// Which of them gives way to the next one.
+    /// Index of the rate that is replaced next.
     oldest: usize,
 }
 
@@ -84,37 +84,37 @@ struct CachedRate {
     counter: Arc<Counter>,
 }
 
-/// `CL.THROTTLE`: decided at once, or later if a shared store is asked.
+/// `CL.THROTTLE`: decided immediately, or later if a shared store is asked.
 #[inline]
 pub(super) fn run<'s>(arguments: &Arguments<'_>, context: &mut CommandContext<'s, '_>) -> CommandStep<'s> {
-    let asked = parse_call(arguments).and_then(|call| {
+    let call = parse_call(arguments).and_then(|call| {
         let (counter, cost) = (context.session.throttle_cache.counter(call.quota)?, cost(call.quantity)?);
         Ok((call, counter, cost))
     });
-    let (ThrottleCall { key, quota, .. }, counter, cost) = match asked {
-        Ok(asked) => asked,
-        Err(bad) => {
-            context.replies.error(bad);
+    let (ThrottleCall { key, quota, .. }, counter, cost) = match call {
+        Ok(call) => call,
+        Err(error) => {
+            context.replies.error(error);
             context.reject(super::BAD_REQUEST);
             return CommandStep::Continue;
         }
     };
-    let server = context.shared;
-    match server.app.engine.start_charge(&Charge::new(key, counter, cost), Op::Check) {
+    let shared = context.shared;
+    match shared.app.engine.start_charge(&Charge::new(key, counter, cost), Op::Check) {
         ChargeResponse::Now(checked) => {
-            let answer = ThrottleAnswer::from_decision(&server.app.record_single(checked), quota);
-            context.decisions.add(answer.verdict);
+            let answer = ThrottleAnswer::from_decision(&shared.app.record_single(checked), quota);
+            context.decisions.add(answer.kind);
             answer.write(context.replies);
             CommandStep::Continue
         }
-        ChargeResponse::Later(later) => {
+        ChargeResponse::Later(store_reply) => {
             let (counter, key, version) = (Arc::clone(counter), Box::from(key), context.replies.version());
-            answer_later(server, DeferredThrottle { key, counter, cost, quota }, later, version)
+            answer_later(shared, DeferredThrottle { key, counter, cost, quota }, store_reply, version)
         }
     }
 }
 
-/// What was asked, once it is answered later.
+/// A call that is answered later.
 struct DeferredThrottle {
     key: Box<[u8]>,
     counter: Arc<Counter>,
@@ -122,26 +122,32 @@ struct DeferredThrottle {
     quota: Quota,
 }
 
-fn answer_later(server: &RespShared, asked: DeferredThrottle, reply: store::ReplyFuture, version: RespVersion) -> CommandStep<'_> {
-    let bytes = asked.key.len();
-    let answering = Box::pin(async move {
-        let reply = reply.await;
-        let DeferredThrottle { key, counter, cost, quota } = asked;
-        let checked = server.app.engine.finish_charge(&Charge::new(&key, &counter, cost), Op::Check, reply);
-        let answer = ThrottleAnswer::from_decision(&server.app.record_single(checked), quota);
-        server.app.metrics.count_throttled(answer.verdict, 1);
+fn answer_later(
+    shared: &RespShared,
+    call: DeferredThrottle,
+    store_reply: store::ReplyFuture,
+    version: RespVersion,
+) -> CommandStep<'_> {
+    let bytes = call.key.len();
+    let app = &shared.app;
+    let reply = Box::pin(async move {
+        let store_reply = store_reply.await;
+        let DeferredThrottle { key, counter, cost, quota } = call;
+        let checked = app.engine.finish_charge(&Charge::new(&key, &counter, cost), Op::Check, store_reply);
+        let answer = ThrottleAnswer::from_decision(&app.record_single(checked), quota);
+        app.metrics.count_throttled(answer.kind, 1);
         let mut replies = Replies::new(version);
         answer.write(&mut replies);
         replies
     });
-    CommandStep::Later(DeferredReply { access: StoreAccess::Write, reply: answering, bytes })
+    CommandStep::Later(DeferredReply { access: StoreAccess::Write, reply, bytes })
 }
 
 impl ThrottleAnswer {
     #[inline]
     fn from_decision(decision: &Decision, quota: Quota) -> Self {
         Self {
-            verdict: decision.kind,
+            kind: decision.kind,
             limit: quota.max_burst + 1,
             remaining: i64::try_from(decision.remaining).unwrap_or(i64::MAX),
             retry_after_seconds: match (decision.kind, decision.retry_after.span()) {
@@ -155,7 +161,7 @@ impl ThrottleAnswer {
     #[inline]
     fn write(self, replies: &mut Replies) {
         replies.start_array(5);
-        replies.integer(i64::from(self.verdict == OutcomeKind::Denied));
+        replies.integer(i64::from(self.kind == OutcomeKind::Denied));
         replies.integer(self.limit);
         replies.integer(self.remaining);
         replies.integer(self.retry_after_seconds);
@@ -165,14 +171,10 @@ impl ThrottleAnswer {
 
 #[inline]
 fn cost(quantity: i64) -> Result<u64, ThrottleError> {
-    u64::try_from(quantity).map_err(|_| ThrottleError::OutOfRange {
-        what: "quantity",
-        least: 0,
-        most: i64::MAX,
-    })
+    u64::try_from(quantity).map_err(|_| ThrottleError::OutOfRange { what: "quantity", min: 0, max: i64::MAX })
 }
 
-/// What is asked.
+/// The arguments of a call.
 struct ThrottleCall<'a> {
     key: &'a [u8],
     quota: Quota,
@@ -181,8 +183,8 @@ struct ThrottleCall<'a> {
 
 #[inline]
 fn parse_call<'a>(arguments: &Arguments<'a>) -> Result<ThrottleCall<'a>, ThrottleError> {
-    let number = |place| {
-        let argument = arguments.get(place).ok_or(ThrottleError::Usage)?;
+    let number = |index| {
+        let argument = arguments.get(index).ok_or(ThrottleError::Usage)?;
         parse_integer(argument).ok_or_else(|| ThrottleError::NotAnInteger(super::shortened(argument)))
     };
     if !(5..=6).contains(&arguments.len()) {
@@ -195,7 +197,7 @@ fn parse_call<'a>(arguments: &Arguments<'a>) -> Result<ThrottleCall<'a>, Throttl
 }
 
 impl ThrottleCache {
-    /// Asks for so many units of a key, at this instant; none asks what is left.
+    /// Charges `quantity` units to a key at `now`. A quantity of 0 reads what is left.
     #[inline]
     pub fn throttle(
         &mut self,
@@ -207,53 +209,53 @@ impl ThrottleCache {
     ) -> Result<ThrottleAnswer, ThrottleError> {
         let counter = self.counter(quota)?;
         let cost = cost(quantity)?;
-        let outcome = store.check_one(&Charge::new(key, counter, cost), now);
-        Ok(ThrottleAnswer::from_decision(&outcome, quota))
+        let decision = store.check_charge(&Charge::new(key, counter, cost), now);
+        Ok(ThrottleAnswer::from_decision(&decision, quota))
     }
 
     #[inline]
     fn counter(&mut self, quota: Quota) -> Result<&Arc<Counter>, ThrottleError> {
-        let same = |held: &Option<CachedRate>| held.as_ref().is_some_and(|held| held.quota == quota);
-        let place = match self.cached.iter().position(same) {
-            Some(place) => place,
+        let same = |cached: &Option<CachedRate>| cached.as_ref().is_some_and(|cached| cached.quota == quota);
+        let index = match self.cached.iter().position(same) {
+            Some(index) => index,
             None => self.insert(quota)?,
         };
-        self.cached[place].as_ref().map(|held| &held.counter).ok_or(ThrottleError::ZeroRate)
+        self.cached[index].as_ref().map(|cached| &cached.counter).ok_or(ThrottleError::ZeroRate)
     }
 
     #[cold]
     fn insert(&mut self, quota: Quota) -> Result<usize, ThrottleError> {
         let counter = Arc::new(quota.counter()?);
-        let place = self.oldest;
-        self.cached[place] = Some(CachedRate { quota, counter });
-        self.oldest = (place + 1) % CACHED_RATES_MAX;
-        Ok(place)
+        let index = self.oldest;
+        self.cached[index] = Some(CachedRate { quota, counter });
+        self.oldest = (index + 1) % CACHED_RATES_MAX;
+        Ok(index)
     }
 }
 
 impl Quota {
-    /// Limits in the core's range are all that redis-cell can tell apart, and more.
+    /// The core's range includes all limits that redis-cell can distinguish.
     fn counter(self) -> Result<Counter, ThrottleError> {
         if self.count == 0 || self.period == 0 {
             return Err(ThrottleError::ZeroRate);
         }
         let units_max = i64::try_from(UNITS_MAX).unwrap_or(i64::MAX);
         let seconds_max = i64::try_from(WINDOW_NS_MAX / SECOND_NS).unwrap_or(i64::MAX);
-        let within = |what, number, least: i64, most: i64| match u64::try_from(number) {
-            Ok(units) if (least..=most).contains(&number) => Ok(units),
-            _ => Err(ThrottleError::OutOfRange { what, least, most }),
+        let within = |what, number, min: i64, max: i64| match u64::try_from(number) {
+            Ok(units) if (min..=max).contains(&number) => Ok(units),
+            _ => Err(ThrottleError::OutOfRange { what, min, max }),
         };
         let max_burst = within("max_burst", self.max_burst, 0, units_max - 1)?;
         let count = within("count", self.count, 1, units_max)?;
         let period = within("period", self.period, 1, seconds_max)?;
         let spec = LimitSpec::new(count, period * SECOND_NS);
         let limit = LimitSpec { burst: Some(max_burst + 1), ..spec }.build();
-        // All of it is in range, and gcra is what a limit is by default.
+        // Everything is in range, and the default algorithm is gcra.
         limit.ok().and_then(|limit| Counter::shared_gcra(COUNTER_NAME, limit)).ok_or(ThrottleError::ZeroRate)
     }
 }
 
-/// As redis-cell rounds: up, but for what is less than a millisecond past a whole second.
+/// Rounds as redis-cell does: up, except for less than a millisecond above a whole second.
 #[inline]
 fn redis_cell_seconds(span: Nanos) -> i64 {
     let (whole, nanos) = match u64::try_from(span.get()) {
@@ -264,10 +266,10 @@ fn redis_cell_seconds(span: Nanos) -> i64 {
     i64::try_from(seconds).unwrap_or(i64::MAX)
 }
 
-/// A whole number, as Rust reads it and with it redis-cell: with a sign or zeros in front, if need be.
+/// Parses an integer as Rust, and so redis-cell, does: a sign and leading zeros are allowed.
 #[inline]
 pub(super) fn parse_integer(bytes: &[u8]) -> Option<i64> {
-    /// So many digits are a number, whatever they are.
+    /// Numbers of up to this many digits cannot overflow.
     const SURE_DIGITS_MAX: usize = 18;
     let digits = |bytes: &[u8]| {
         bytes.iter().try_fold(0, |number: i64, byte| {
@@ -285,7 +287,7 @@ impl fmt::Display for ThrottleError {
         f.write_str("Cell error: ")?;
         match self {
             Self::ZeroRate => f.write_str("Zero rates are not supported"),
-            Self::OutOfRange { what, least, most } => write!(f, "{what} goes from {least} to {most}"),
+            Self::OutOfRange { what, min, max } => write!(f, "{what} must be from {min} to {max}"),
             Self::NotAnInteger(text) => write!(f, "Couldn't parse as integer: {text}"),
             Self::Usage => {
                 f.write_str("Usage: cl.throttle <key> <max_burst> <count per period> <period> [<quantity>]")

@@ -1,32 +1,31 @@
-//! The lengths of arrays and bulk strings, as Redis reads them.
+//! Lengths of arrays and bulk strings, as Redis reads them.
 
 use crate::serve::resp::protocol_error::ProtocolError;
 
-/// A length in decimal, with a sign.
+/// Maximum digits of a length, including the sign.
 const LENGTH_DIGITS_MAX: usize = 20;
 
-/// A length that was read.
 pub(super) struct ParsedLength {
     pub number: i64,
-    /// Where what follows it begins.
+    /// Index after the length's line.
     pub end: usize,
 }
 
-/// What is wrong with a length.
+/// The errors of a length.
 #[derive(Clone, Copy)]
-pub(in crate::serve::resp) struct LengthErrors {
-    /// It goes on and on.
+pub(crate) struct LengthErrors {
+    /// It has too many digits.
     pub too_long: ProtocolError,
-    /// It is no number.
+    /// It is not a number.
     pub invalid: ProtocolError,
 }
 
 impl ParsedLength {
-    /// Reads a number up to the end of its line; none if that is not there yet.
+    /// Reads a number up to the end of its line; `None` if the line is incomplete.
     #[inline]
     pub fn read(bytes: &[u8], start: usize, errors: LengthErrors) -> Result<Option<Self>, ProtocolError> {
         let rest = bytes.get(start..).unwrap_or_default();
-        // Most lengths have one digit or two.
+        // Most lengths have one or two digits.
         match rest {
             [digit @ b'0'..=b'9', b'\r', b'\n', ..] => {
                 return Ok(Some(Self { number: i64::from(digit - b'0'), end: start + 3 }));
@@ -51,7 +50,7 @@ impl ParsedLength {
     }
 }
 
-/// A number as Redis reads it: no plus, no zeros in front, no minus zero.
+/// A number as Redis reads it: no plus, no leading zeros, no minus zero.
 #[inline]
 fn parse_number(digits: &[u8]) -> Option<i64> {
     let (negative, digits) = match digits {

@@ -1,8 +1,8 @@
-//! What is made out of bytes, whole and in pieces.
+//! The parser on whole and on split input.
 
 use super::*;
 
-/// All commands, and what ended them, of bytes that arrive in pieces of these lengths, over and over.
+/// All commands, and the error that ended them, if `bytes` arrive in pieces of these lengths, repeated.
 fn commands(bytes: &[u8], pieces: &[usize], trust: AuthState) -> (Vec<Vec<Vec<u8>>>, Option<ProtocolError>) {
     let (mut parser, mut commands) = (Parser::default(), Vec::new());
     let (mut start, mut end) = (0, 0);
@@ -27,15 +27,15 @@ fn commands(bytes: &[u8], pieces: &[usize], trust: AuthState) -> (Vec<Vec<Vec<u8
     (commands, None)
 }
 
-/// Whole, byte by byte, and in pieces.
+/// Parses `bytes` whole, byte by byte and in pieces.
 #[track_caller]
 fn assert_commands(bytes: &[u8], expected: &[&[&[u8]]], error: Option<ProtocolError>) {
     for pieces in [[usize::MAX >> 1, 1], [1, 1], [2, 3], [7, 1]] {
-        let (found, ended) = commands(bytes, &pieces, AuthState::Authenticated);
-        let found: Vec<Vec<&[u8]>> =
-            found.iter().map(|one| one.iter().map(Vec::as_slice).collect()).collect();
+        let (commands_read, ended) = commands(bytes, &pieces, AuthState::Authenticated);
+        let commands_read: Vec<Vec<&[u8]>> =
+            commands_read.iter().map(|one| one.iter().map(Vec::as_slice).collect()).collect();
         assert_eq!(
-            (found.as_slice(), ended),
+            (commands_read.as_slice(), ended),
             (expected.iter().map(|one| one.to_vec()).collect::<Vec<_>>().as_slice(), error)
         );
     }
@@ -123,7 +123,7 @@ fn lines_of_http() {
         let bytes = format!("{line}\r\nPING\r\n");
         assert_commands(bytes.as_bytes(), &[], Some(ProtocolError::WrongProtocol(WrongProtocol::Http)));
     }
-    // As an array, or alone, it may be for another kind of server.
+    // Without arguments, or as an array, it is a command.
     assert_commands(b"GET\r\n*2\r\n$3\r\nGET\r\n$1\r\n/\r\n", &[&[b"GET"], &[b"GET", b"/"]], None);
 }
 
@@ -135,10 +135,13 @@ fn unauthenticated_clients_have_lower_limits() {
     assert_eq!(commands(b"*11\r\n", &[9], AuthState::Unauthenticated).1, Some(E::UnauthenticatedArguments));
     let large = format!("*1\r\n${}\r\n", UNAUTHENTICATED_BYTES_MAX + 1);
     assert_eq!(commands(large.as_bytes(), &[9], AuthState::Unauthenticated).1, Some(E::UnauthenticatedBulk));
-    assert_eq!(commands(b"*1\r\n$2000000\r\n", &[9], AuthState::Unauthenticated).1, Some(E::InvalidBulkLength));
+    assert_eq!(
+        commands(b"*1\r\n$2000000\r\n", &[9], AuthState::Unauthenticated).1,
+        Some(E::InvalidBulkLength)
+    );
 }
 
-/// The largest command there can be, a little at a time: what is there already is not looked at again.
+/// The largest command, byte by byte. This test is slow if the parser reads old bytes again.
 #[test]
 fn the_largest_command() {
     let sizes = [1, COMMAND_BYTES_MAX - ARGUMENTS_MAX + 1].into_iter().chain([1; ARGUMENTS_MAX - 2]);
@@ -148,6 +151,6 @@ fn the_largest_command() {
         bytes.extend(std::iter::repeat_n(b'x', size));
         bytes.extend_from_slice(b"\r\n");
     }
-    let (found, error) = commands(&bytes, &[1], AuthState::Authenticated);
-    assert_eq!((found.len(), found[0].len(), error), (1, ARGUMENTS_MAX, None));
+    let (commands_read, error) = commands(&bytes, &[1], AuthState::Authenticated);
+    assert_eq!((commands_read.len(), commands_read[0].len(), error), (1, ARGUMENTS_MAX, None));
 }

@@ -1,4 +1,4 @@
-//! Golden files, line by line: what is answered, and when the key expires.
+//! Golden files, line by line: the outcomes, and when the key expires.
 
 use std::path::Path;
 
@@ -7,37 +7,37 @@ use tidegate_testing::golden_file::{GoldenDecision, GoldenFile};
 
 use super::*;
 
-/// Redis can hold no later one, nor would it matter.
+/// Redis cannot store a later expiry, and it would not matter.
 const EXPIRES_MS_MAX: u128 = 1 << 52;
 const NANOS_PER_MILLI: u128 = 1_000_000;
 
 #[test]
 fn redis_matches_the_golden_files() {
     let files = GoldenFile::read_all(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden"));
-    let mut world = ScriptServer::new();
+    let mut server = ScriptServer::new();
     for algorithm in AlgorithmName::ALL {
         let uses = |file: &GoldenFile| file.limits().any(|(_, spec)| spec.algorithm == Some(algorithm));
         assert!(files.iter().any(uses), "{algorithm}");
     }
     for file in &files {
-        world.flush();
+        server.flush();
         let limits: Vec<Limit> = file.limits().map(|(text, _)| limit(text)).collect();
         for request in file.requests() {
             let at = format!("{:?}: {} {}", file.path, request.at_us, request.cost);
             let plan = |op| {
-                let charge = |(place, limit)| charge(&format!("key:{place}"), limit, request.cost);
+                let charge = |(index, limit)| charge(&format!("key:{index}"), limit, request.cost);
                 redis_plan(op, limits.iter().enumerate().map(charge))
             };
-            let peeked = world.call_one_at(request.at_us, plan(Op::Peek));
-            let checked = world.call_one_at(request.at_us, plan(Op::Check));
-            let answer = GoldenDecision::from_decision(&Decision::merge(&checked.outcomes));
-            assert_eq!(Some(&answer), request.decision.as_ref(), "{at}");
+            let peeked = server.call_one_at(request.at_us, plan(Op::Peek));
+            let checked = server.call_one_at(request.at_us, plan(Op::Check));
+            let decision = GoldenDecision::from_decision(&Decision::merge(&checked.outcomes));
+            assert_eq!(Some(&decision), request.decision.as_ref(), "{at}");
             assert_eq!(peeked.outcomes, checked.outcomes, "peek: {at}");
-            if limits.len() == 1 && answer.reset_after_ns > 0 {
-                let resets_ns = u128::from(request.at_us) * 1_000 + answer.reset_after_ns;
+            if limits.len() == 1 && decision.reset_after_ns > 0 {
+                let resets_ns = u128::from(request.at_us) * 1_000 + decision.reset_after_ns;
                 let resets_ms = resets_ns.div_ceil(NANOS_PER_MILLI).min(EXPIRES_MS_MAX);
                 assert_eq!(
-                    world.expires_ms(b"key:0").map(i128::from),
+                    server.expires_ms(b"key:0").map(i128::from),
                     i128::try_from(resets_ms).ok(),
                     "{at}"
                 );

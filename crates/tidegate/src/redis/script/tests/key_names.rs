@@ -1,9 +1,9 @@
-//! Names of keys: who can be read in them, and who is in one slot with whom.
+//! Names of keys: what is readable in them, and which of them share a slot.
 
 use tidegate_core::Charge;
 use tidegate_core::rules::{
-    Action, Apply, Attribute, CostSource, Descriptor, Domain, Entry, KeySpec, KeyPart, RuleLimits, Lookup, OnMissingKey,
-    Request, Rule, RuleLimit, Ruleset,
+    Action, Apply, Attribute, CostSource, Descriptor, Domain, Entry, KeyPart, KeySpec, Lookup, OnMissingKey,
+    Request, Rule, RuleLimit, RuleLimits, Ruleset,
 };
 
 use super::*;
@@ -60,7 +60,7 @@ fn a_name_is_short_and_shows_its_entity() {
     assert_eq!(entity_of(b""), "*");
 }
 
-/// A digest of all of it: 128 bits of SHA-256, whose first bytes for "abc{" were taken from `sha256sum`.
+/// 128 bits of SHA-256 of the whole entity. The first bytes for "abc{" are from `sha256sum`.
 #[test]
 fn long_or_unusual_entities_are_hashed() {
     for hashed in
@@ -84,7 +84,7 @@ fn limits_of_one_entity_share_a_slot_and_nothing_else() {
         assert_ne!(name("a", key), name("b", key));
     }
     assert_ne!(hash_tag(&name("a", b"42")), hash_tag(&name("a", b"43")));
-    // As Redis has it: the first pair of braces with anything between them, else all of it.
+    // As Redis does: the first pair of braces with anything between them, or else the whole name.
     assert_eq!(hash_tag(b"a{b}c{d}"), b"b");
     assert_eq!(hash_tag(b"a{}c"), b"a{}c");
     assert_eq!(hash_tag(b"a{c"), b"a{c");
@@ -93,11 +93,14 @@ fn limits_of_one_entity_share_a_slot_and_nothing_else() {
 #[test]
 fn keys_of_rules_are_shown_value_by_value() {
     assert_eq!(entity_of_rule(&["user"], &[("user", "42")]), "42");
-    assert_eq!(entity_of_rule(&["user", "ip"], &[("user", "42"), ("ip", "::ffff:192.0.2.1")]), "42|192.0.2.1");
+    assert_eq!(
+        entity_of_rule(&["user", "ip"], &[("user", "42"), ("ip", "::ffff:192.0.2.1")]),
+        "42|192.0.2.1"
+    );
     assert_eq!(entity_of_rule(&["ip"], &[("ip", "2001:db8:0:1:2:3:4:5")]), "2001:db8:0:1::");
     assert_eq!(entity_of_rule(&["user", "plan"], &[("user", "42")]), "!|42");
     assert_eq!(entity_of_rule(&[], &[("user", "42")]), "*");
-    // Values that have what stands between values in them are not to be taken for two.
+    // Values that contain the separator must not look like two values.
     assert_ne!(
         entity_of_rule(&["a", "b"], &[("a", "x|y"), ("b", "z")]),
         entity_of_rule(&["a", "b"], &[("a", "x"), ("b", "y|z")])

@@ -1,4 +1,4 @@
-//! The script on a real Redis, beside the memory store.
+//! The script on a real Redis, compared with the memory store.
 
 mod golden;
 #[cfg(feature = "rules")]
@@ -11,21 +11,21 @@ mod sizes;
 mod unreadable;
 
 use redis::{Connection, RedisResult, Value};
-use tidegate_core::{Counter, Limit, Role, Timestamp};
+use tidegate_core::{Counter, Limit, Op, Role, Timestamp};
 
 use super::*;
-use crate::redis::plan::{KeyName, RedisPlan, RedisCharge};
+use crate::redis::key_name::KeyName;
+use crate::redis::plan::{RedisCharge, RedisPlan};
 use crate::redis::testing::RedisServer;
 use crate::store::LeaseReply;
-use tidegate_core::Op;
 
 const START_US: u64 = 1_750_000_000_000_000;
 
-/// The times that tests hand in are over long ago for Redis, which would expire everything at once. So the epoch is this
-/// far ahead of it.
+/// The times of these tests are long past for Redis, which would expire every key. So their epoch is this far
+/// ahead of Redis' time.
 const EPOCH_AHEAD_MS: i64 = 3_600_000;
 
-/// A server with the script in it.
+/// A server with the script loaded.
 struct ScriptServer {
     connection: Connection,
     sha: String,
@@ -43,7 +43,7 @@ impl ScriptServer {
         Self { connection, sha, expiry_shift_ms: seconds * 1_000 + EPOCH_AHEAD_MS, server }
     }
 
-    /// Asks for something else than the script.
+    /// Runs a command other than the script.
     fn run_command<T: redis::FromRedisValue>(&mut self, command: &str, arguments: &[&[u8]]) -> T {
         redis::cmd(command).arg(arguments).query(&mut self.connection).expect("an answer")
     }
@@ -52,20 +52,20 @@ impl ScriptServer {
         let () = self.run_command("FLUSHALL", &[]);
     }
 
-    /// Makes one call of all orders, at this time.
-    fn call_at(&mut self, now_us: u64, orders: Vec<RedisPlan>) -> Vec<Result<PlanReply, ReplayError>> {
-        self.try_call(&self.new_call(now_us, orders)).expect("a reply")
+    /// Runs one call of all plans, at this time.
+    fn call_at(&mut self, now_us: u64, plans: Vec<RedisPlan>) -> Vec<Result<PlanReply, ReplayError>> {
+        self.try_call(&self.new_call(now_us, plans)).expect("a reply")
     }
 
-    /// The only answer to one order.
-    fn call_one_at(&mut self, now_us: u64, order: RedisPlan) -> PlanReply {
-        self.call_at(now_us, vec![order]).pop().expect("an answer").expect("it can be read")
+    /// Runs one plan.
+    fn call_one_at(&mut self, now_us: u64, plan: RedisPlan) -> PlanReply {
+        self.call_at(now_us, vec![plan]).pop().expect("an answer").expect("it can be read")
     }
 
-    fn new_call(&self, now_us: u64, orders: Vec<RedisPlan>) -> Call {
+    fn new_call(&self, now_us: u64, plans: Vec<RedisPlan>) -> Call {
         let mut call = Call::new(CallTime::Given { now_us, expiry_shift_ms: self.expiry_shift_ms });
-        for order in orders {
-            assert!(call.add(order, Timestamp::from_nanos(now_us * 1_000)).is_ok(), "there is room");
+        for plan in plans {
+            assert!(call.add(plan, Timestamp::from_nanos(now_us * 1_000)).is_ok(), "there is room");
         }
         call
     }
@@ -75,7 +75,7 @@ impl ScriptServer {
         Ok(call.read(reply).unwrap_or_else(|bad| panic!("{bad}")))
     }
 
-    /// When a key expires, by the time that was handed in; none if it is not there.
+    /// When a key expires, by the given time; none if it does not exist.
     fn expires_ms(&mut self, key: &[u8]) -> Option<i64> {
         match self.run_command("PEXPIRETIME", &[key]) {
             -2 => None,

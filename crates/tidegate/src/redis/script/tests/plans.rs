@@ -1,4 +1,4 @@
-//! What holds for a call as a whole: plans that share it, how they are grouped, how many there can be.
+//! Properties of a whole call: plans that share it, their groups, and its bounds.
 
 use tidegate_core::{FencingToken, Grant, OutcomeKind};
 
@@ -18,72 +18,75 @@ const EVERY_KIND: &[&str] = &[
     "{algorithm: concurrency, limit: 10, ttl: 1h}",
 ];
 
-fn admitted(seen: &[Result<PlanReply, ReplayError>]) -> Vec<bool> {
-    seen.iter().map(|seen| matches!(seen, Ok(seen) if seen.admitted == OutcomeKind::Allowed)).collect()
+fn admitted(replies: &[Result<PlanReply, ReplayError>]) -> Vec<bool> {
+    replies.iter().map(|reply| matches!(reply, Ok(reply) if reply.admitted == OutcomeKind::Allowed)).collect()
 }
 
 #[test]
 fn plans_of_a_call_see_earlier_plans() {
-    let (mut world, gcra) = (ScriptServer::new(), limit(GCRA));
+    let (mut server, gcra) = (ScriptServer::new(), limit(GCRA));
     let shared = || check("shared", &gcra, 1);
-    let own = |at: usize| redis_plan(Op::Check, [charge(&format!("own:{at}"), &gcra, 1), charge("all", &gcra, 1)]);
-    let mut orders: Vec<RedisPlan> = (0..7).map(|_| shared()).collect();
-    orders.push(redis_plan(Op::Peek, [charge("shared", &gcra, 1)]));
-    orders.extend((0..7).map(own));
-    let seen = world.call_at(START_US, orders);
+    let own =
+        |at: usize| redis_plan(Op::Check, [charge(&format!("own:{at}"), &gcra, 1), charge("all", &gcra, 1)]);
+    let mut plans: Vec<RedisPlan> = (0..7).map(|_| shared()).collect();
+    plans.push(redis_plan(Op::Peek, [charge("shared", &gcra, 1)]));
+    plans.extend((0..7).map(own));
+    let replies = server.call_at(START_US, plans);
     let expected = [[true; 5].as_slice(), &[false; 3], &[true; 5], &[false; 2]].concat();
-    assert_eq!(admitted(&seen), expected);
+    assert_eq!(admitted(&replies), expected);
     let remaining: Vec<u64> =
-        seen[..8].iter().map(|seen| seen.as_ref().unwrap().outcomes[0].remaining).collect();
+        replies[..8].iter().map(|reply| reply.as_ref().unwrap().outcomes[0].remaining).collect();
     assert_eq!(remaining, [4, 3, 2, 1, 0, 0, 0, 0]);
     let left: i64 =
-        world.run_command("EXISTS", &[b"own:0", b"own:1", b"own:2", b"own:3", b"own:4", b"own:5", b"own:6"]);
+        server.run_command("EXISTS", &[b"own:0", b"own:1", b"own:2", b"own:3", b"own:4", b"own:5", b"own:6"]);
     assert_eq!(left, 5);
 }
 
-/// Costs that differ are told apart in the order in which they came: 3 of 5, then 3 do not fit, then 2 do.
+/// Different costs are charged in order: 3 of 5, then 3 do not fit, then 2 do.
 #[test]
 fn costs_of_one_key_are_charged_in_order() {
-    let (mut world, gcra) = (ScriptServer::new(), limit(GCRA));
-    let orders = [3, 3, 2, 0, 1].map(|cost| check("key", &gcra, cost)).to_vec();
-    assert_eq!(admitted(&world.call_at(START_US, orders)), [true, false, true, true, false]);
+    let (mut server, gcra) = (ScriptServer::new(), limit(GCRA));
+    let plans = [3, 3, 2, 0, 1].map(|cost| check("key", &gcra, cost)).to_vec();
+    assert_eq!(admitted(&server.call_at(START_US, plans)), [true, false, true, true, false]);
 }
 
 #[test]
 fn a_call_holds_the_maximum_number_of_plans() {
-    let (mut world, gcra) = (ScriptServer::new(), limit(GCRA));
+    let (mut server, gcra) = (ScriptServer::new(), limit(GCRA));
     for is_admitted in [true, false] {
-        let mut call = world.new_call(START_US, Vec::new());
-        let orders = (0..).map(|at| check(&format!("key:{at}"), &gcra, 5));
-        let added = orders.map_while(|order| call.add(order, Timestamp::from_nanos(0)).ok()).count();
+        let mut call = server.new_call(START_US, Vec::new());
+        let plans = (0..).map(|at| check(&format!("key:{at}"), &gcra, 5));
+        let added = plans.map_while(|plan| call.add(plan, Timestamp::from_nanos(0)).ok()).count();
         assert_eq!(added, CALL_PLANS_MAX);
-        let seen = world.try_call(&call).unwrap();
-        assert_eq!(admitted(&seen), vec![is_admitted; CALL_PLANS_MAX]);
+        let replies = server.try_call(&call).unwrap();
+        assert_eq!(admitted(&replies), vec![is_admitted; CALL_PLANS_MAX]);
     }
-    assert_eq!(world.run_command::<usize>("DBSIZE", &[]), CALL_PLANS_MAX);
+    assert_eq!(server.run_command::<usize>("DBSIZE", &[]), CALL_PLANS_MAX);
 }
 
 #[test]
 fn a_call_holds_the_maximum_number_of_keys() {
-    let (mut world, gcra) = (ScriptServer::new(), limit(GCRA));
-    let mut call = world.new_call(START_US, Vec::new());
-    let plan = |at: usize| redis_plan(Op::Check, (0..50).map(|key| charge(&format!("key:{at}:{key}"), &gcra, 1)));
+    let (mut server, gcra) = (ScriptServer::new(), limit(GCRA));
+    let mut call = server.new_call(START_US, Vec::new());
+    let plan =
+        |at: usize| redis_plan(Op::Check, (0..50).map(|key| charge(&format!("key:{at}:{key}"), &gcra, 1)));
     let added = (0..).map_while(|at| call.add(plan(at), Timestamp::from_nanos(0)).ok()).count();
     assert_eq!(added, CALL_KEYS_MAX / 50);
-    assert!(admitted(&world.try_call(&call).unwrap()).iter().all(|admitted| *admitted));
-    assert_eq!(world.run_command::<usize>("DBSIZE", &[]), CALL_KEYS_MAX);
+    assert!(admitted(&server.try_call(&call).unwrap()).iter().all(|admitted| *admitted));
+    assert_eq!(server.run_command::<usize>("DBSIZE", &[]), CALL_KEYS_MAX);
 }
 
-/// One group for 30 plans on one key, and one for 30 on keys in a row: nothing is said twice.
+/// One group for 30 plans on one key, and one for 30 plans on consecutive keys: nothing is written twice.
 #[test]
 fn equal_plans_share_a_group() {
-    let (world, gcra) = (ScriptServer::new(), limit(GCRA));
-    let bytes = |orders: Vec<RedisPlan>| world.new_call(START_US, orders).command("").get_packed_command().len();
+    let (server, gcra) = (ScriptServer::new(), limit(GCRA));
+    let bytes =
+        |plans: Vec<RedisPlan>| server.new_call(START_US, plans).command("").get_packed_command().len();
     let with_key = |key: fn(usize) -> String| {
         move |count: usize| (0..count).map(|at| check(&key(at), &gcra, 1)).collect::<Vec<_>>()
     };
     let same = with_key(|_| "key".to_owned());
-    // No longer, but for a second digit of something.
+    // At most a second digit longer.
     assert!(bytes(same(30)) <= bytes(same(1)) + 2);
     let gcra = limit(GCRA);
     let row = |count: usize| (0..count).map(|at| check(&format!("{at:04}"), &gcra, 1)).collect::<Vec<_>>();
@@ -93,22 +96,24 @@ fn equal_plans_share_a_group() {
 
 #[test]
 fn a_peek_writes_nothing() {
-    let mut world = ScriptServer::new();
+    let mut server = ScriptServer::new();
     let peek = |text: &&str| redis_plan(Op::Peek, [charge(text, &limit(text), 1)]);
-    assert!(admitted(&world.call_at(START_US, EVERY_KIND.iter().map(peek).collect())).iter().all(|one| *one));
-    assert_eq!(world.run_command::<usize>("DBSIZE", &[]), 0);
+    assert!(
+        admitted(&server.call_at(START_US, EVERY_KIND.iter().map(peek).collect())).iter().all(|one| *one)
+    );
+    assert_eq!(server.run_command::<usize>("DBSIZE", &[]), 0);
 }
 
 #[test]
 fn every_key_expires_by_the_clock_of_redis() {
-    let mut world = ScriptServer::new();
+    let mut server = ScriptServer::new();
     for text in EVERY_KIND {
         let mut call = Call::new(CallTime::Server);
         assert!(call.add(check(text, &limit(text), 1), Timestamp::from_nanos(0)).is_ok());
-        let seen = world.try_call(&call).unwrap().pop().unwrap().unwrap();
-        let (seconds, _): (u64, u64) = world.run_command("TIME", &[]);
-        assert!(seen.at.as_nanos() / 1_000_000_000 <= seconds);
-        let left_ms: i64 = world.run_command("PTTL", &[text.as_bytes()]);
+        let reply = server.try_call(&call).unwrap().pop().unwrap().unwrap();
+        let (seconds, _): (u64, u64) = server.run_command("TIME", &[]);
+        assert!(reply.at.as_nanos() / 1_000_000_000 <= seconds);
+        let left_ms: i64 = server.run_command("PTTL", &[text.as_bytes()]);
         let window_ms = i64::try_from(limit(text).rate().window_ns() / 1_000_000).unwrap();
         assert!(0 < left_ms && left_ms <= 2 * window_ms, "{text}: {left_ms} ms");
     }
@@ -116,30 +121,30 @@ fn every_key_expires_by_the_clock_of_redis() {
 
 #[test]
 fn an_out_of_memory_server_refuses_the_whole_call() {
-    let (mut world, gcra) = (ScriptServer::new(), limit(GCRA));
-    let () = world.run_command("CONFIG", &[b"SET", b"maxmemory", b"1"]);
-    let call = world.new_call(START_US, vec![check("a", &gcra, 1), check("b", &gcra, 1)]);
-    assert!(world.try_call(&call).is_err());
-    let () = world.run_command("CONFIG", &[b"SET", b"maxmemory", b"0"]);
-    assert_eq!(world.run_command::<usize>("DBSIZE", &[]), 0);
+    let (mut server, gcra) = (ScriptServer::new(), limit(GCRA));
+    let () = server.run_command("CONFIG", &[b"SET", b"maxmemory", b"1"]);
+    let call = server.new_call(START_US, vec![check("a", &gcra, 1), check("b", &gcra, 1)]);
+    assert!(server.try_call(&call).is_err());
+    let () = server.run_command("CONFIG", &[b"SET", b"maxmemory", b"0"]);
+    assert_eq!(server.run_command::<usize>("DBSIZE", &[]), 0);
 }
 
 #[test]
 fn a_replica_has_the_same_states_and_expiries() {
-    let mut world = ScriptServer::new();
-    let replica = RedisServer::start(&["--replicaof", &format!("127.0.0.1 {}", world.server.port)]);
+    let mut server = ScriptServer::new();
+    let replica = RedisServer::start(&["--replicaof", &format!("127.0.0.1 {}", server.server.port)]);
     for _ in 0..3 {
-        let orders = EVERY_KIND.iter().map(|text| check(text, &limit(text), 1)).collect();
-        assert_eq!(admitted(&world.call_at(START_US, orders)), vec![true; EVERY_KIND.len()]);
+        let plans = EVERY_KIND.iter().map(|text| check(text, &limit(text), 1)).collect();
+        assert_eq!(admitted(&server.call_at(START_US, plans)), vec![true; EVERY_KIND.len()]);
     }
-    // Answers when the replica has what was written before.
-    let replicas: i64 = world.run_command("WAIT", &[b"1", b"60000"]);
+    // Returns when the replica has everything that was written before.
+    let replicas: i64 = server.run_command("WAIT", &[b"1", b"60000"]);
     assert_eq!(replicas, 1);
     let mut copy = connect(&replica);
     for text in EVERY_KIND {
-        let dump: Vec<u8> = world.run_command("DUMP", &[text.as_bytes()]);
+        let dump: Vec<u8> = server.run_command("DUMP", &[text.as_bytes()]);
         assert_eq!(dump, redis::cmd("DUMP").arg(text).query::<Vec<u8>>(&mut copy).unwrap(), "{text}");
-        let expires: i64 = world.run_command("PEXPIRETIME", &[text.as_bytes()]);
+        let expires: i64 = server.run_command("PEXPIRETIME", &[text.as_bytes()]);
         assert_eq!(expires, redis::cmd("PEXPIRETIME").arg(text).query::<i64>(&mut copy).unwrap(), "{text}");
     }
 }
@@ -154,26 +159,27 @@ fn a_token_of_another_key_is_rejected_without_a_call() {
     assert!(is_token_of(&token, &charges("mine")));
     assert!(!is_token_of(&token, &charges("yours")));
     assert_eq!(new_owner(42, &[charge("mine", &other, 1)]), None);
-    // As text and back it is the same.
+    // The text form of a token parses to the same token.
     assert_eq!(token.to_string().parse(), Ok(token));
 }
 
-/// A reset takes the leases, and the next fence is above those that were handed out in the same microsecond.
+/// A reset removes the leases, and the next fencing token is above those handed out in the same microsecond.
 #[test]
 fn a_reset_keeps_the_fence() {
-    let (mut world, one) = (ScriptServer::new(), limit("{algorithm: concurrency, limit: 1, ttl: 1s}"));
+    let (mut server, one) = (ScriptServer::new(), limit("{algorithm: concurrency, limit: 1, ttl: 1s}"));
     let charges = [charge("key", &one, 1)];
     let acquire = |drawn: u64| {
         redis_plan(Op::Acquire { ttl: None }, charges.clone()).with_owner(new_owner(drawn, &charges).unwrap())
     };
-    let seen = world.call_at(START_US, vec![acquire(1), redis_plan(Op::Reset, charges.clone()), acquire(2)]);
-    let leases: Vec<_> = seen.into_iter().map(|seen| seen.unwrap().lease).collect();
+    let replies =
+        server.call_at(START_US, vec![acquire(1), redis_plan(Op::Reset, charges.clone()), acquire(2)]);
+    let leases: Vec<_> = replies.into_iter().map(|reply| reply.unwrap().lease).collect();
     let [LeaseReply::Held(first), LeaseReply::None, LeaseReply::Held(second)] = leases[..] else {
         panic!("{leases:?}");
     };
     assert_eq!(second.fence.get(), first.fence.get() + 1);
     let release = redis_plan(Op::Release { token: first.token }, charges.clone());
-    assert_eq!(Release::from(world.call_one_at(START_US, release).lease), Release::AlreadyReleased);
+    assert_eq!(Release::from(server.call_one_at(START_US, release).lease), Release::AlreadyReleased);
     let release = redis_plan(Op::Release { token: second.token }, charges);
-    assert_eq!(Release::from(world.call_one_at(START_US, release).lease), Release::Released);
+    assert_eq!(Release::from(server.call_one_at(START_US, release).lease), Release::Released);
 }

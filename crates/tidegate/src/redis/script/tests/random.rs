@@ -1,16 +1,16 @@
-//! Random plans on Redis and in memory: the same outcomes, to the last unit and nanosecond.
+//! Random plans on Redis and in memory must have the same outcomes, to the last unit and nanosecond.
 
 use std::collections::HashMap;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
-use tidegate_core::{Charge, ChargedAt, Plan, UNITS_MAX, OutcomeKind};
+use tidegate_core::{Charge, ChargedAt, OutcomeKind, Plan, UNITS_MAX};
 
-use super::super::term::calendar_of;
 use super::*;
+use crate::redis::script::term::calendar_of;
 use crate::{MemoryStore, Outcomes};
 
-/// What is counted: every algorithm and option, small, large and odd.
+/// Every algorithm and option, with small, large and odd numbers.
 const LIMITS: &[&str] = &[
     "{algorithm: gcra, limit: 10, per: 1s, burst: 5}",
     "{algorithm: gcra, limit: 7, per: 1s, burst: 20}",
@@ -55,32 +55,32 @@ const LIMITS: &[&str] = &[
     "{algorithm: concurrency, limit: 1099511627775, ttl: 3650d}",
 ];
 
-/// No sum is exact after this, and long windows are not to end with it.
+/// Sums are not exact after this, and long windows must not end with it.
 const LATEST_US: u64 = 3 * START_US / 2;
-/// Redis can hold no later one, nor would it matter.
+/// Redis cannot store a later expiry, and it would not matter.
 const EXPIRES_MS_MAX: u128 = 1 << 52;
-/// L as it was written.
+/// L as written: four quarters.
 const QUARTERS: u64 = 4;
-/// Limits of a case, which are in plans together.
+/// Limits of a case, which share plans.
 const LIMITS_MAX: usize = 4;
 
-/// A part of a case: time goes on, then one call.
+/// One step of a case: time moves, then one call.
 #[derive(Clone, Debug)]
 struct PlanStep {
     time: TimeMove,
     plans: Vec<PlanSpec>,
 }
 
-/// How time goes on.
+/// How time moves.
 #[derive(Clone, Debug)]
 enum TimeMove {
     None,
-    /// By so many thousandths of what matters to a limit.
+    /// By a number of thousandths of a time scale of a limit.
     Forward(Index, TimeScale, u64),
     Back(Index, TimeScale, u64),
 }
 
-/// What matters to a limit.
+/// A time scale of a limit.
 #[derive(Clone, Copy, Debug)]
 enum TimeScale {
     Window,
@@ -88,19 +88,19 @@ enum TimeScale {
     Micro,
 }
 
-/// A plan, several times in a row.
+/// A plan, repeated.
 #[derive(Clone, Debug)]
 struct PlanSpec {
     kind: PlanKind,
-    /// Which of the limits it touches, by bits; of which two keys; and which look on.
+    /// Bits per limit: whether the plan uses it, which of two keys it has, and whether it is observed.
     limits_used: u8,
     second_key: u8,
     observed: u8,
     costs: [Cost; LIMITS_MAX],
-    /// L becomes so many times as much, in quarters.
+    /// L is multiplied by this, in quarters.
     quarters: u64,
     times: usize,
-    /// Whether keys are another for each time.
+    /// Whether each repetition has its own keys.
     spread: bool,
 }
 
@@ -111,9 +111,9 @@ enum PlanKind {
     Deny {
         counted: bool,
     },
-    /// What was charged so many charges of that key ago, if that is known.
+    /// Refunds the charge of that key which is this many charges back, if it is known.
     Refund(Option<usize>),
-    /// The plan that was admitted so many plans ago, as of its charge.
+    /// Refunds the admitted plan which is this many plans back, with the time of its charge.
     RefundPlan(usize),
     Reset,
 }
@@ -121,7 +121,7 @@ enum PlanKind {
 #[derive(Clone, Copy, Debug)]
 enum Cost {
     Units(u64),
-    /// So many eighths of L.
+    /// Eighths of L.
     Eighths(u64),
     OverLimit,
     Maximum,
@@ -152,11 +152,11 @@ fn steps() -> impl Strategy<Value = Vec<PlanStep>> {
     let quarters = prop_oneof![8 => Just(QUARTERS), 1 => 1..12_u64];
     let times = prop_oneof![4 => Just(1_usize), 2 => 2..5_usize, 1 => Just(40_usize)];
     let observed = prop_oneof![3 => Just(0_u8), 1 => any::<u8>()];
-    let asked =
+    let plan =
         (kind, 1..16_u8, any::<u8>(), observed, prop::array::uniform4(cost), quarters, times, any::<bool>())
-            .prop_map(|(kind, touched, second_key, observed, costs, quarters, times, spread)| PlanSpec {
+            .prop_map(|(kind, limits_used, second_key, observed, costs, quarters, times, spread)| PlanSpec {
                 kind,
-                limits_used: touched,
+                limits_used,
                 second_key,
                 observed,
                 costs,
@@ -164,7 +164,7 @@ fn steps() -> impl Strategy<Value = Vec<PlanStep>> {
                 times,
                 spread,
             });
-    let step = (time, prop::collection::vec(asked, 1..4)).prop_map(|(time, plans)| PlanStep { time, plans });
+    let step = (time, prop::collection::vec(plan, 1..4)).prop_map(|(time, plans)| PlanStep { time, plans });
     prop::collection::vec(step, 1..40)
 }
 
@@ -178,14 +178,14 @@ proptest! {
         limits_change in any::<bool>(),
         steps in steps(),
     ) {
-        SHARED.with_borrow_mut(|world| {
-            world.flush();
-            PlanCase { limits_change, ..PlanCase::new(&limits, from_epoch) }.run(world, &steps)
+        SHARED.with_borrow_mut(|server| {
+            server.flush();
+            PlanCase { limits_change, ..PlanCase::new(&limits, from_epoch) }.run(server, &steps)
         })?;
     }
 }
 
-/// Rates that one arrival time is asked with, from narrow to wide.
+/// Rates for one arrival time, from narrow to wide.
 const RATES: &[&str] = &[
     "{algorithm: gcra, limit: 10, per: 1s, burst: 5}",
     "{algorithm: gcra, limit: 7, per: 1s, burst: 20}",
@@ -204,20 +204,20 @@ proptest! {
 
     #[test]
     fn an_arrival_time_means_the_same_under_every_rate(
-        asked in prop::collection::vec((0..RATES.len(), 0..4_u64, any::<bool>(), 0..3_000_000_u64), 1..60),
+        checks in prop::collection::vec((0..RATES.len(), 0..4_u64, any::<bool>(), 0..3_000_000_u64), 1..60),
     ) {
         let (memory, mut now_us) = (MemoryStore::unbounded(), START_US);
-        SHARED.with_borrow_mut(|world| {
-            world.flush();
-            for (rate, cost, is_enforced, on_us) in asked {
-                now_us += on_us;
+        SHARED.with_borrow_mut(|server| {
+            server.flush();
+            for (rate, cost, is_enforced, advance_us) in checks {
+                now_us += advance_us;
                 let counter = Counter::shared_gcra("random", limit(RATES[rate])).expect("it is gcra");
                 let role = if is_enforced { Role::Enforced } else { Role::Observed };
                 let mut plan = Plan::new();
                 plan.add(Charge { role, ..Charge::new(b"key", &counter, cost) }).expect("there is room");
                 let charge = RedisCharge { role, ..charge("key", counter.limit(), cost) };
-                let seen = world.call_one_at(now_us, redis_plan(Op::Check, [charge]));
-                prop_assert_eq!(seen.outcomes, memory.check(&plan, Timestamp::from_nanos(now_us * 1_000)));
+                let reply = server.call_one_at(now_us, redis_plan(Op::Check, [charge]));
+                prop_assert_eq!(reply.outcomes, memory.check(&plan, Timestamp::from_nanos(now_us * 1_000)));
             }
             Ok(())
         })?;
@@ -233,13 +233,13 @@ struct PlanCase {
     memory: MemoryStore,
     now_us: u64,
     limits_change: bool,
-    /// From when on charges of a key count, the newest last.
+    /// When the charges of a key started to count, the newest last.
     counts_from_by_key: HashMap<String, Vec<Timestamp>>,
-    /// Plans that were admitted, the newest last.
+    /// Admitted plans, the newest last.
     admitted_plans: Vec<AdmittedPlan>,
 }
 
-/// A plan that was admitted.
+/// An admitted plan.
 #[derive(Clone, Debug)]
 struct AdmittedPlan {
     at: ChargedAt,
@@ -247,7 +247,7 @@ struct AdmittedPlan {
     charges: Vec<RedisCharge>,
 }
 
-/// A plan as both stores get it.
+/// A plan as pair stores get it.
 struct PlanPair {
     kind: PlanKind,
     counters: Vec<(Counter, String)>,
@@ -268,43 +268,50 @@ impl PlanCase {
         }
     }
 
-    fn run(&mut self, world: &mut ScriptServer, steps: &[PlanStep]) -> Result<(), TestCaseError> {
+    fn run(&mut self, server: &mut ScriptServer, steps: &[PlanStep]) -> Result<(), TestCaseError> {
         for step in steps {
             self.advance(&step.time);
-            let asked = step.plans.iter().flat_map(|asked| (0..asked.times).map(move |time| (asked, time)));
-            let plans: Vec<PlanPair> = asked.filter_map(|(asked, time)| self.plan_pair(asked, time)).collect();
-            let orders: Vec<RedisPlan> = plans.iter().map(|both| both.redis_plan.clone()).collect();
-            if orders.is_empty() {
+            let specs = step.plans.iter().flat_map(|spec| (0..spec.times).map(move |time| (spec, time)));
+            let pairs: Vec<PlanPair> = specs.filter_map(|(spec, time)| self.plan_pair(spec, time)).collect();
+            let plans: Vec<RedisPlan> = pairs.iter().map(|pair| pair.redis_plan.clone()).collect();
+            if plans.is_empty() {
                 continue;
             }
-            let seen = world.call_at(self.now_us, orders);
-            prop_assert_eq!(seen.len(), plans.len());
-            for (both, seen) in plans.iter().zip(seen) {
-                let seen = seen.map_err(|not_seen| TestCaseError::fail(format!("{not_seen:?}")))?;
-                let expected = self.run_in_memory(both);
-                if matches!(both.kind, PlanKind::Check) && seen.admitted == OutcomeKind::Allowed {
-                    self.record_admitted(both, &expected, seen.at);
+            let replies = server.call_at(self.now_us, plans);
+            prop_assert_eq!(replies.len(), pairs.len());
+            for (pair, reply) in pairs.iter().zip(replies) {
+                let reply = reply.map_err(|error| TestCaseError::fail(format!("{error:?}")))?;
+                let expected = self.run_in_memory(pair);
+                if matches!(pair.kind, PlanKind::Check) && reply.admitted == OutcomeKind::Allowed {
+                    self.record_admitted(pair, &expected, reply.at);
                 }
-                prop_assert_eq!(&seen.outcomes, &expected, "{:?} at {}", both.redis_plan, self.now_us);
-                // Worked out from the states before it, it comes out the same.
-                if let Some(states) = &seen.states {
-                    let foretold = preview_outcomes(&both.redis_plan.charges, states, seen.at, seen.admitted);
-                    prop_assert_eq!(foretold, expected, "{:?} at {}", both.redis_plan, self.now_us);
-                    self.record_counts_from(both, states, seen.at);
+                prop_assert_eq!(&reply.outcomes, &expected, "{:?} at {}", pair.redis_plan, self.now_us);
+                // The outcomes computed from the states before the plan are the same.
+                if let Some(states) = &reply.states {
+                    let previewed =
+                        preview_outcomes(&pair.redis_plan.charges, states, reply.at, reply.admitted);
+                    prop_assert_eq!(previewed, expected, "{:?} at {}", pair.redis_plan, self.now_us);
+                    self.record_counts_from(pair, states, reply.at);
                 }
             }
-            // What is left of a nanosecond, on which an expiry may depend, is another thing under another L.
+            // The fraction of a nanosecond, on which an expiry may depend, means something else under another
+            // L.
             if !self.limits_change {
-                for (counter, key) in plans.iter().flat_map(|both| &both.counters) {
-                    self.compare_expiry(world, counter, key)?;
+                for (counter, key) in pairs.iter().flat_map(|pair| &pair.counters) {
+                    self.compare_expiry(server, counter, key)?;
                 }
             }
         }
         Ok(())
     }
 
-    /// A key is there until it is as if never seen, and no longer than the millisecond in which that is.
-    fn compare_expiry(&self, world: &mut ScriptServer, counter: &Counter, key: &str) -> Result<(), TestCaseError> {
+    /// A key exists until it equals one never seen, and at most until the end of that millisecond.
+    fn compare_expiry(
+        &self,
+        server: &mut ScriptServer,
+        counter: &Counter,
+        key: &str,
+    ) -> Result<(), TestCaseError> {
         let mut plan = Plan::new();
         plan.add(Charge::new(key.as_bytes(), counter, 0)).expect("there is room");
         let now = Timestamp::from_nanos(self.now_us * 1_000);
@@ -313,7 +320,7 @@ impl PlanCase {
             let resets_ns = u128::from(now.as_nanos()) + reset_after.get();
             let expected = i64::try_from(resets_ns.div_ceil(1_000_000).min(EXPIRES_MS_MAX)).ok();
             prop_assert_eq!(
-                world.expires_ms(key.as_bytes()),
+                server.expires_ms(key.as_bytes()),
                 expected,
                 "{} at {}",
                 counter.limit(),
@@ -335,7 +342,9 @@ impl PlanCase {
         };
         self.now_us = match time {
             TimeMove::None => self.now_us,
-            TimeMove::Forward(limit, scale, thousandths) => self.now_us + distance_us(limit, scale, *thousandths),
+            TimeMove::Forward(limit, scale, thousandths) => {
+                self.now_us + distance_us(limit, scale, *thousandths)
+            }
             TimeMove::Back(limit, scale, thousandths) => {
                 self.now_us.saturating_sub(distance_us(limit, scale, *thousandths))
             }
@@ -345,52 +354,57 @@ impl PlanCase {
         }
     }
 
-    /// The plan that is asked for the nth time; none if there is nothing in it.
-    fn plan_pair(&self, asked: &PlanSpec, time: usize) -> Option<PlanPair> {
-        if let PlanKind::RefundPlan(ago) = asked.kind {
+    /// The plan for one repetition; none if it is empty.
+    fn plan_pair(&self, spec: &PlanSpec, time: usize) -> Option<PlanPair> {
+        if let PlanKind::RefundPlan(ago) = spec.kind {
             return self.refund_pair(ago);
         }
         let mut counters = Vec::new();
         let mut charges: Vec<RedisCharge> = Vec::new();
-        for (place, limit) in self.limits.iter().enumerate() {
-            let has = |bits: u8| bits >> place & 1 == 1;
-            // The store in memory keeps more of a fence over a reset than one key needs.
+        for (index, limit) in self.limits.iter().enumerate() {
+            let has = |bits: u8| bits >> index & 1 == 1;
+            // The memory store keeps more of a fencing token over a reset than one key needs.
             let is_lease = matches!(limit.algorithm(), tidegate_core::Algorithm::Leases(_));
-            if !has(asked.limits_used) || is_lease && matches!(asked.kind, PlanKind::Reset) {
+            if !has(spec.limits_used) || is_lease && matches!(spec.kind, PlanKind::Reset) {
                 continue;
             }
-            let counter = Counter::new("random", place, limit.clone());
-            let quarters = if self.limits_change { asked.quarters } else { QUARTERS };
+            let counter = Counter::new("random", index, limit.clone());
+            let quarters = if self.limits_change { spec.quarters } else { QUARTERS };
             let units = u128::from(limit.rate().limit()) * u128::from(quarters) / u128::from(QUARTERS);
             let counter = counter.resized(u64::try_from(units).unwrap_or(UNITS_MAX));
             let units = counter.limit().rate().limit();
-            let cost = match asked.costs[place] {
+            let cost = match spec.costs[index] {
                 Cost::Units(units) => units,
                 Cost::Eighths(eighths) => units / 8 * eighths,
                 Cost::OverLimit => units + 1,
                 Cost::Maximum => u64::MAX,
             };
-            let own = if asked.spread { time } else { 0 };
-            let key = format!("{place}:{}:{own}", u8::from(has(asked.second_key)));
-            let role = if has(asked.observed) { Role::Observed } else { Role::Enforced };
+            let repetition = if spec.spread { time } else { 0 };
+            let key = format!("{index}:{}:{repetition}", u8::from(has(spec.second_key)));
+            let role = if has(spec.observed) { Role::Observed } else { Role::Enforced };
             let counts_from =
-                if let PlanKind::Refund(Some(ago)) = asked.kind { self.counts_from(&key, ago) } else { None };
+                if let PlanKind::Refund(Some(ago)) = spec.kind { self.counts_from(&key, ago) } else { None };
             charges.push(RedisCharge { role, counts_from, ..charge(&key, counter.limit(), cost) });
             counters.push((counter, key));
         }
-        let op = match asked.kind {
+        let op = match spec.kind {
             PlanKind::Check => Op::Check,
             PlanKind::Peek => Op::Peek,
             PlanKind::Deny { counted } => Op::Deny { counted },
             PlanKind::Refund(_) | PlanKind::RefundPlan(_) => Op::Refund { charged_at: None },
             PlanKind::Reset => Op::Reset,
         };
-        let order = RedisPlan { returns_states: time.is_multiple_of(2), ..redis_plan(op, charges) };
-        (!counters.is_empty()).then_some(PlanPair { kind: asked.kind, counters, redis_plan: order, charged_at: None })
+        let plan = RedisPlan { returns_states: time.is_multiple_of(2), ..redis_plan(op, charges) };
+        (!counters.is_empty()).then_some(PlanPair {
+            kind: spec.kind,
+            counters,
+            redis_plan: plan,
+            charged_at: None,
+        })
     }
 
-    /// The refund of an earlier plan; none if there was none, or if its windows of a calendar are not at hand. What that means
-    /// for windows that are over shows only if time steps back to them.
+    /// The refund of an earlier plan; none if there is none, or if its calendar windows were not sent. The
+    /// difference for past windows shows only if time steps back to them.
     fn refund_pair(&self, ago: usize) -> Option<PlanPair> {
         let AdmittedPlan { at, counters, charges } = self.admitted_plans.iter().rev().nth(ago)?.clone();
         let window_ns = self.limits.iter().map(|limit| limit.rate().window_ns()).min().unwrap_or(0);
@@ -402,53 +416,58 @@ impl PlanCase {
         let counts_from = |charge: &RedisCharge| Some(whole_micros(at.counted_from(&charge.algorithm)));
         let charges =
             charges.iter().map(|charge| RedisCharge { counts_from: counts_from(charge), ..charge.clone() });
-        let order = redis_plan(Op::Refund { charged_at: Some(at) }, charges);
-        Some(PlanPair { kind: PlanKind::RefundPlan(ago), counters, redis_plan: order, charged_at: Some(at) })
+        let plan = redis_plan(Op::Refund { charged_at: Some(at) }, charges);
+        Some(PlanPair { kind: PlanKind::RefundPlan(ago), counters, redis_plan: plan, charged_at: Some(at) })
     }
 
-    fn record_admitted(&mut self, both: &PlanPair, outcomes: &Outcomes, at: Timestamp) {
-        let at = ChargedAt::from_outcomes(&plan_of(both), outcomes, at);
-        // What the script is told is in whole microseconds.
+    fn record_admitted(&mut self, pair: &PlanPair, outcomes: &Outcomes, at: Timestamp) {
+        let at = ChargedAt::from_outcomes(&plan_of(pair), outcomes, at);
+        // The script gets whole microseconds.
         let at = ChargedAt { bucket_counts_from: whole_micros(at.bucket_counts_from), ..at };
-        let (counters, charges) = (both.counters.clone(), both.redis_plan.charges.to_vec());
+        let (counters, charges) = (pair.counters.clone(), pair.redis_plan.charges.to_vec());
         self.admitted_plans.push(AdmittedPlan { at, counters, charges });
     }
 
-    /// Notes from when on the charges of an order count that may have been charged.
-    fn record_counts_from(&mut self, both: &PlanPair, states: &[KeyState], at: Timestamp) {
-        for (((_, key), charge), state) in both.counters.iter().zip(&both.redis_plan.charges).zip(states) {
+    /// Records when the charges of a plan started to count.
+    fn record_counts_from(&mut self, pair: &PlanPair, states: &[KeyState], at: Timestamp) {
+        for (((_, key), charge), state) in pair.counters.iter().zip(&pair.redis_plan.charges).zip(states) {
             self.counts_from_by_key.entry(key.clone()).or_default().push(counts_from(charge, state, at));
         }
     }
 
-    /// From when on the charge counts that was the last but so many; if there is none, half a window ago.
+    /// When the charge started to count that is `ago` charges back; if there is none, half a window ago.
     fn counts_from(&self, key: &str, ago: usize) -> Option<Timestamp> {
-        let counted = self.counts_from_by_key.get(key).and_then(|counted| counted.iter().rev().nth(ago).copied());
-        // Windows of calendars are at hand that far. What was charged in one beyond them is told from what was charged in the
-        // last of them only if it matters, and it does not unless time steps back by a whole window.
+        let recorded =
+            self.counts_from_by_key.get(key).and_then(|recorded| recorded.iter().rev().nth(ago).copied());
+        // The calendar windows that are sent reach this far. A charge beyond them is distinguished from one
+        // in the last of them only if it matters, which requires time to step back by a whole window.
         let window_us = self.limits.iter().map(|limit| limit.rate().window_ns()).min().unwrap_or(0) / 1_000;
-        let at_hand = self.now_us.saturating_sub(window_us)..=self.now_us + window_us;
+        let sent_us = self.now_us.saturating_sub(window_us)..=self.now_us + window_us;
         let from_us =
-            counted.map_or(self.now_us.saturating_sub(window_us / 2), |from| from.as_nanos() / 1_000);
-        // Zero stands for not known.
-        Some(Timestamp::from_nanos(from_us.clamp(*at_hand.start(), *at_hand.end()).max(1) * 1_000))
+            recorded.map_or(self.now_us.saturating_sub(window_us / 2), |from| from.as_nanos() / 1_000);
+        // Zero means unknown.
+        Some(Timestamp::from_nanos(from_us.clamp(*sent_us.start(), *sent_us.end()).max(1) * 1_000))
     }
 
-    fn run_in_memory(&self, both: &PlanPair) -> Outcomes {
-        let plan = plan_of(both);
+    fn run_in_memory(&self, pair: &PlanPair) -> Outcomes {
+        let plan = plan_of(pair);
         let now = Timestamp::from_nanos(self.now_us * 1_000);
-        match both.kind {
+        match pair.kind {
             PlanKind::Check => return self.memory.check(&plan, now),
             PlanKind::Peek => return self.memory.peek(&plan, now),
             PlanKind::Deny { counted } => return self.memory.deny(&plan, now, counted),
             PlanKind::Refund(None) => self.memory.refund(&plan, now),
             PlanKind::Refund(Some(_)) => {
-                for (charge, asked) in plan.charges().iter().zip(&both.redis_plan.charges) {
-                    self.memory.refund_charged_from(charge, asked.counts_from.expect("it was noted"), now);
+                for (charge, redis_charge) in plan.charges().iter().zip(&pair.redis_plan.charges) {
+                    self.memory.refund_charged_from(
+                        charge,
+                        redis_charge.counts_from.expect("it was recorded"),
+                        now,
+                    );
                 }
             }
             PlanKind::RefundPlan(_) => {
-                self.memory.refund_charged_at(&plan, both.charged_at.expect("it was noted"), now);
+                self.memory.refund_charged_at(&plan, pair.charged_at.expect("it was recorded"), now);
             }
             PlanKind::Reset => self.memory.reset(&plan),
         }
@@ -456,9 +475,9 @@ impl PlanCase {
     }
 }
 
-fn plan_of(both: &PlanPair) -> Plan<'_> {
+fn plan_of(pair: &PlanPair) -> Plan<'_> {
     let mut plan = Plan::new();
-    for ((counter, key), charge) in both.counters.iter().zip(&both.redis_plan.charges) {
+    for ((counter, key), charge) in pair.counters.iter().zip(&pair.redis_plan.charges) {
         let charge = Charge { role: charge.role, ..Charge::new(key.as_bytes(), counter, charge.cost) };
         plan.add(charge).expect("there is room");
     }

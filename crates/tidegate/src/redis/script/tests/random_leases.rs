@@ -1,4 +1,4 @@
-//! Random leases on Redis and in memory: who holds what until when, and what becomes of those who come too late.
+//! Random leases on Redis and in memory: what is held until when, and replies to late owners.
 
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -54,8 +54,8 @@ fn steps() -> impl Strategy<Value = Vec<LeaseStep>> {
         4 => any::<Index>().prop_map(|which| LeaseOp::Release { which }),
         1 => any::<Index>().prop_map(|which| LeaseOp::GuessOwner { which }),
     ];
-    let on = prop_oneof![3 => Just(0_u64), 3 => 1..20_000_u64, 2 => 1..1_000_000_u64];
-    let step = (on, op).prop_map(|(on_us, op)| LeaseStep { advance_us: on_us, op });
+    let advance = prop_oneof![3 => Just(0_u64), 3 => 1..20_000_u64, 2 => 1..1_000_000_u64];
+    let step = (advance, op).prop_map(|(advance_us, op)| LeaseStep { advance_us, op });
     prop::collection::vec(step, 1..80)
 }
 
@@ -68,9 +68,9 @@ proptest! {
         steps in steps(),
         together in 1..5_usize,
     ) {
-        SHARED.with_borrow_mut(|world| {
-            world.flush();
-            LeaseCase::new(&limits).run(world, &steps, together)
+        SHARED.with_borrow_mut(|server| {
+            server.flush();
+            LeaseCase::new(&limits).run(server, &steps, together)
         })?;
     }
 }
@@ -79,39 +79,52 @@ thread_local! {
     static SHARED: std::cell::RefCell<ScriptServer> = ScriptServer::new().into();
 }
 
-/// A lease as memory and as Redis know it.
+/// A lease in memory, and the same lease in Redis.
 type LeasePair = (Lease, Lease);
-/// What is done, how it is put to Redis, and which lease it is about.
+/// The operation, its plan for Redis, and the lease that it is about.
 type LeaseRequest = (LeaseOp, RedisPlan, Option<LeasePair>);
 
 struct LeaseCase {
     counters: Vec<Counter>,
     memory: MemoryStore,
     now_us: u64,
-    /// Those that were handed out.
+    /// The leases that were handed out.
     leases: Vec<LeasePair>,
     owners_drawn: u64,
 }
 
 impl LeaseCase {
     fn new(limits: &[&str]) -> Self {
-        let counter = |(place, text): (usize, &&str)| Counter::new("leases", place, limit(text));
+        let counter = |(index, text): (usize, &&str)| Counter::new("leases", index, limit(text));
         let counters = limits.iter().enumerate().map(counter).collect();
-        Self { counters, memory: MemoryStore::unbounded(), now_us: START_US, leases: Vec::new(), owners_drawn: 0 }
+        Self {
+            counters,
+            memory: MemoryStore::unbounded(),
+            now_us: START_US,
+            leases: Vec::new(),
+            owners_drawn: 0,
+        }
     }
 
-    /// Several steps make a call as long as time stands still.
-    fn run(&mut self, world: &mut ScriptServer, steps: &[LeaseStep], together: usize) -> Result<(), TestCaseError> {
+    /// Several steps share a call while time stands still.
+    fn run(
+        &mut self,
+        server: &mut ScriptServer,
+        steps: &[LeaseStep],
+        together: usize,
+    ) -> Result<(), TestCaseError> {
         for steps in steps.chunks(together) {
             self.now_us += steps[0].advance_us;
-            let orders: Vec<LeaseRequest> = steps.iter().filter_map(|step| self.lease_request(&step.op)).collect();
-            if orders.is_empty() {
+            let requests: Vec<LeaseRequest> =
+                steps.iter().filter_map(|step| self.lease_request(&step.op)).collect();
+            if requests.is_empty() {
                 continue;
             }
-            let seen = world.call_at(self.now_us, orders.iter().map(|(_, order, _)| order.clone()).collect());
-            for ((op, order, lease), seen) in orders.iter().zip(seen) {
-                let seen = seen.map_err(|not_seen| TestCaseError::fail(format!("{not_seen:?}")))?;
-                self.compare(op, order, *lease, &seen)?;
+            let replies =
+                server.call_at(self.now_us, requests.iter().map(|(_, plan, _)| plan.clone()).collect());
+            for ((op, plan, lease), reply) in requests.iter().zip(replies) {
+                let reply = reply.map_err(|error| TestCaseError::fail(format!("{error:?}")))?;
+                self.compare(op, plan, *lease, &reply)?;
             }
         }
         Ok(())
@@ -130,13 +143,13 @@ impl LeaseCase {
             _ => (1, 0),
         };
         let charges: Vec<RedisCharge> = (self.counters.iter().enumerate())
-            .map(|(place, counter)| RedisCharge {
-                role: if observed >> place & 1 == 1 { Role::Observed } else { Role::Enforced },
-                ..charge(&format!("key:{place}"), counter.limit(), cost)
+            .map(|(index, counter)| RedisCharge {
+                role: if observed >> index & 1 == 1 { Role::Observed } else { Role::Enforced },
+                ..charge(&format!("key:{index}"), counter.limit(), cost)
             })
             .collect();
         let mut owner = NO_OWNER;
-        let made = match (op, lease) {
+        let redis_op = match (op, lease) {
             (LeaseOp::Acquire { ttl_us, .. }, _) => {
                 self.owners_drawn += 1;
                 owner = new_owner(self.owners_drawn, &charges).unwrap_or([1; 16]);
@@ -153,53 +166,55 @@ impl LeaseCase {
             }
             _ => return None,
         };
-        Some((op.clone(), redis_plan(made, charges).with_owner(owner), lease))
+        Some((op.clone(), redis_plan(redis_op, charges).with_owner(owner), lease))
     }
 
     fn compare(
         &mut self,
         op: &LeaseOp,
-        order: &RedisPlan,
+        redis_plan: &RedisPlan,
         lease: Option<LeasePair>,
-        seen: &PlanReply,
+        reply: &PlanReply,
     ) -> Result<(), TestCaseError> {
         let now = Timestamp::from_nanos(self.now_us * 1_000);
-        let keys: Vec<String> = (0..self.counters.len()).map(|place| format!("key:{place}")).collect();
+        let keys: Vec<String> = (0..self.counters.len()).map(|index| format!("key:{index}")).collect();
         let mut plan = Plan::new();
-        for ((counter, key), charge) in self.counters.iter().zip(&keys).zip(&order.charges) {
+        for ((counter, key), charge) in self.counters.iter().zip(&keys).zip(&redis_plan.charges) {
             let charge = Charge { role: charge.role, ..Charge::new(key.as_bytes(), counter, charge.cost) };
             plan.add(charge).expect("there is room");
         }
         match (op, lease) {
             (LeaseOp::Acquire { ttl_us, .. }, _) => {
                 let (outcomes, lease) = self.memory.acquire(&plan, now, nanos(*ttl_us));
-                prop_assert_eq!(&seen.outcomes, &outcomes);
-                prop_assert_eq!(fence_and_expiry(lease), fence_and_expiry(seen.lease.into_lease()));
-                self.leases.extend(lease.zip(seen.lease.into_lease()));
+                prop_assert_eq!(&reply.outcomes, &outcomes);
+                prop_assert_eq!(fence_and_expiry(lease), fence_and_expiry(reply.lease.into_lease()));
+                self.leases.extend(lease.zip(reply.lease.into_lease()));
             }
             (LeaseOp::Check { .. }, _) => {
-                prop_assert_eq!(&seen.outcomes, &self.memory.check(&plan, now));
-                prop_assert_eq!(seen.lease, LeaseReply::None);
+                prop_assert_eq!(&reply.outcomes, &self.memory.check(&plan, now));
+                prop_assert_eq!(reply.lease, LeaseReply::None);
             }
             (LeaseOp::Renew { ttl_us, .. }, Some((in_memory, in_redis))) => {
-                prop_assert!(is_token_of(&in_redis.token, &order.charges));
+                prop_assert!(is_token_of(&in_redis.token, &redis_plan.charges));
                 let renewal = self.memory.renew(&plan, &in_memory.token, now, nanos(*ttl_us));
-                match (renewal, crate::Renewal::from(seen.lease)) {
-                    (crate::Renewal::Renewed(one), crate::Renewal::Renewed(other)) => {
-                        prop_assert_eq!(fence_and_expiry(Some(one)), fence_and_expiry(Some(other)));
-                        // Every other holder takes no note of it.
+                match (renewal, crate::Renewal::from(reply.lease)) {
+                    (crate::Renewal::Renewed(in_memory), crate::Renewal::Renewed(in_redis)) => {
+                        prop_assert_eq!(fence_and_expiry(Some(in_memory)), fence_and_expiry(Some(in_redis)));
+                        // Half of the leases are never renewed or released.
                         if self.owners_drawn.is_multiple_of(2) {
-                            self.leases.push((one, other));
+                            self.leases.push((in_memory, in_redis));
                         }
                     }
-                    (one, other) => prop_assert_eq!(one, other),
+                    (in_memory, in_redis) => prop_assert_eq!(in_memory, in_redis),
                 }
             }
             (LeaseOp::Release { .. }, Some((in_memory, _))) => {
                 let release = self.memory.release(&plan, &in_memory.token, now);
-                prop_assert_eq!(release, crate::Release::from(seen.lease));
+                prop_assert_eq!(release, crate::Release::from(reply.lease));
             }
-            (LeaseOp::GuessOwner { .. }, _) => prop_assert_eq!(seen.admitted, tidegate_core::OutcomeKind::Denied),
+            (LeaseOp::GuessOwner { .. }, _) => {
+                prop_assert_eq!(reply.admitted, tidegate_core::OutcomeKind::Denied);
+            }
             _ => {}
         }
         Ok(())
@@ -210,7 +225,7 @@ fn nanos(us: Option<u64>) -> Option<Nanos> {
     us.map(|us| Nanos::new(u128::from(us) * 1_000))
 }
 
-/// What both say of a lease; tokens are each store's own.
+/// What must be equal in both stores. The tokens differ.
 fn fence_and_expiry(lease: Option<Lease>) -> Option<(u64, u64)> {
     lease.map(|lease| (lease.fence.get(), lease.expires.as_nanos()))
 }

@@ -1,9 +1,9 @@
-//! From a file for envoyproxy/ratelimit to native rules that give the same answers.
+//! Converts a file for envoyproxy/ratelimit to native rules that give the same answers.
 //!
-//! There a descriptor goes down the levels and never comes back. Here rules stand in a list and the first that matches
-//! applies. So each level is written in the order in which it is tried, a descriptor's own rule before those below
-//! it; and where a later rule of the same level could match what found nothing on the way down, a rule without limits
-//! stands before it and ends the search.
+//! envoyproxy/ratelimit walks down the levels of a descriptor and never backtracks. Native rules are a list,
+//! and the first that matches applies. So each level is written in lookup order, and a descriptor's own rule
+//! before those below it. A later rule of the same level could match a request that found nothing on the way
+//! down. In that case a rule without limits precedes it and ends the search.
 
 mod names;
 mod rule;
@@ -14,24 +14,24 @@ use std::fmt::Write as _;
 use tidegate_core::rules::{Domain, Lookup, Pattern};
 use tidegate_core::text::YamlText;
 
-use super::super::diagnostic::{Diagnostic, Report};
-use super::super::{FileId, LoadedRules, load};
 use super::rule_name;
+use crate::rules::diagnostic::{Diagnostic, Report};
+use crate::rules::{FileId, LoadedRules, load};
 use names::RuleNames;
 use tree::DescriptorNode;
 
-/// A file for envoyproxy/ratelimit, in the native language.
+/// A file for envoyproxy/ratelimit, converted to native rules.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ConvertedRules {
     /// The native file.
     pub text: String,
-    /// Warnings about the file it is made from, maybe.
+    /// The warnings about the original file, if any.
     pub report: Report,
 }
 
-/// Writes a file for envoyproxy/ratelimit, which messages call `name`, in the native language. The rules give the same
-/// answers; metrics are not told apart by the values of entries.
+/// Converts a file for envoyproxy/ratelimit, which messages call `name`, to native rules. The rules give the
+/// same answers, but metrics do not distinguish the values of entries.
 ///
 /// ```
 /// let text = "
@@ -53,19 +53,19 @@ pub fn convert(name: &str, text: &str) -> Result<ConvertedRules, Report> {
     let LoadedRules { domains, mut report } = load::parse(name, text)?;
     let file = FileId::default();
     let Some(domain) = domains.first().filter(|domain| domain.lookup == Lookup::DescriptorTree) else {
-        let found =
+        let diagnostic =
             Diagnostic::file_error("not-an-envoy-file", file, "this is not a file for envoyproxy/ratelimit");
-        report.push(found.hint("such files have `descriptors`; native rules need no conversion"));
+        report.push(diagnostic.hint("such files have `descriptors`; native rules need no conversion"));
         return Err(report);
     };
     let text = write_domain(domain);
-    // Native files have bounds of their own, on names and keys for example.
+    // Native files have other bounds, on names and keys for example.
     match load::parse(name, &text) {
         Ok(_) => Ok(ConvertedRules { text, report }),
-        Err(refused) => {
-            let (message, hint) = match refused.diagnostics().first() {
+        Err(errors) => {
+            let (message, hint) = match errors.diagnostics().first() {
                 Some(first) => (first.message.as_str(), first.hint.clone()),
-                None => ("it is refused", None),
+                None => ("the rules are refused", None),
             };
             let message = format!("this cannot be written as native rules: {message}");
             report.push(Diagnostic { hint, ..Diagnostic::file_error("not-convertible", file, message) });
@@ -75,9 +75,9 @@ pub fn convert(name: &str, text: &str) -> Result<ConvertedRules, Report> {
 }
 
 const HEADER_COMMENT: &str = "\
-# Converted from a file for envoyproxy/ratelimit. The first rule that matches a descriptor applies, and rules stand in the
-# order in which descriptors are looked up there. Rules whose names end with `/...` end the search where it ends there.
-# A request that is denied is charged nowhere; there, it is. Limits with `count_denied: true` count it.
+# Converted from a file for envoyproxy/ratelimit. The first rule that matches a descriptor applies. The rules are in the order
+# of the lookup in envoyproxy/ratelimit. Rules whose names end with `/...` end the lookup where it ends there.
+# A denied request is charged nowhere; envoyproxy/ratelimit does charge it. Limits with `count_denied: true` count it.
 ";
 
 fn write_domain(domain: &Domain) -> String {
@@ -99,14 +99,14 @@ struct NativeWriter {
 type EntryPath<'a> = [(&'a str, &'a Pattern)];
 
 impl NativeWriter {
-    fn write_level<'a>(&mut self, path: &EntryPath<'a>, places: &[DescriptorNode<'a>]) {
-        for (place, later) in tree::with_later_siblings(places) {
-            let path = [path, &[(place.key, place.pattern)]].concat();
-            if let Some(rule) = place.rule {
+    fn write_level<'a>(&mut self, path: &EntryPath<'a>, nodes: &[DescriptorNode<'a>]) {
+        for (node, later) in tree::with_later_siblings(nodes) {
+            let path = [path, &[(node.key, node.pattern)]].concat();
+            if let Some(rule) = node.rule {
                 rule::write_rule(&mut self.text, &mut self.names, rule);
             }
-            self.write_level(&path, &place.children);
-            if later.iter().any(|later| place.falls_through_to(later)) {
+            self.write_level(&path, &node.children);
+            if later.iter().any(|later| node.falls_through_to(later)) {
                 self.write_end_of_search(&path);
             }
         }

@@ -1,13 +1,13 @@
-//! Names that native rules may have.
+//! Valid names for native rules.
 
 use std::collections::{HashMap, HashSet};
 
 use tidegate_core::text::truncated;
 
-use super::super::super::NAME_BYTES_MAX;
+use crate::rules::NAME_BYTES_MAX;
 
-/// What each rule is called. Mostly that is what it was called before; only names that are too long, or have
-/// characters that names do not have, become others.
+/// The names of the rules. Most keep their name; only a name that is too long or has invalid characters is
+/// replaced.
 #[derive(Default)]
 pub(super) struct RuleNames {
     assigned: HashMap<String, String>,
@@ -15,7 +15,7 @@ pub(super) struct RuleNames {
 }
 
 impl RuleNames {
-    /// The name of the rule that was called so.
+    /// The native name for the rule with this name.
     pub fn name_for(&mut self, name: &str) -> &str {
         if !self.assigned.contains_key(name) {
             let free = self.unused_name(name);
@@ -35,7 +35,7 @@ impl RuleNames {
             let number = format!("~{number}");
             format!("{}{number}", truncated(clean, NAME_BYTES_MAX - number.len()))
         };
-        // One of more numbers than there are names is free. Most often it is this one.
+        // At least one of these is unused, because there are more of them than names. Usually it is the first.
         let first = self.used.len() + 1;
         (first..=2 * first).map(numbered).find(|name| !self.used.contains(name)).unwrap_or_default()
     }

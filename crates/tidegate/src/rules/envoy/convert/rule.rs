@@ -1,24 +1,24 @@
-//! One rule in the native language.
+//! Writes one native rule.
 
 use std::fmt::Write as _;
 
-use tidegate_core::Limit;
 use tidegate_core::rules::{
-    Action, Attribute, CostSource, DenyCache, Elastic, ElasticSource, KeyPart, RuleLimits, Margin, OnMissingKey, Pattern,
-    Rule, RuleLimit,
+    Action, Attribute, CostSource, Elastic, ElasticSource, KeyPart, Margin, OnMissingKey, Pattern, Rule,
+    RuleLimit, RuleLimits,
 };
 use tidegate_core::text::YamlText;
+use tidegate_core::{DenyCache, Limit};
 
 use super::names::RuleNames;
 
-/// The rule as an item of `rules`.
+/// Writes the rule as an item of `rules`.
 pub(super) fn write_rule(text: &mut String, names: &mut RuleNames, rule: &Rule) {
-    let each = rule.entries.iter().flat_map(|entries| &entries.patterns);
-    let each: Vec<(&str, &Pattern)> = each.map(|(key, pattern)| (&**key, pattern)).collect();
+    let entries = rule.entries.iter().flat_map(|entries| &entries.patterns);
+    let entries: Vec<(&str, &Pattern)> = entries.map(|(key, pattern)| (&**key, pattern)).collect();
     _ = writeln!(text, "  - name: {}", YamlText(names.name_for(&rule.name)));
-    _ = writeln!(text, "    entries: [{}]", entries_text(each.iter().copied()));
+    _ = writeln!(text, "    entries: [{}]", entries_text(entries.iter().copied()));
     match &rule.limits {
-        RuleLimits::Same(limits) => write_limits(text, limits, &each),
+        RuleLimits::Same(limits) => write_limits(text, limits, &entries),
         // Descriptors have no plans.
         RuleLimits::Tiers(_) => {}
     }
@@ -40,8 +40,8 @@ pub(super) fn write_rule(text: &mut String, names: &mut RuleNames, rule: &Rule) 
     }
 }
 
-/// Entries as a list's items.
-pub(super) fn entries_text<'a>(each: impl Iterator<Item = (&'a str, &'a Pattern)>) -> String {
+/// Entries as the items of a list.
+pub(super) fn entries_text<'a>(entries: impl Iterator<Item = (&'a str, &'a Pattern)>) -> String {
     let entry = |(key, pattern): (&str, &Pattern)| match pattern {
         Pattern::Exact(value) => format!("{{ {}: {} }}", YamlText(key), YamlText(value)),
         Pattern::Wildcard(wildcard) => {
@@ -49,39 +49,45 @@ pub(super) fn entries_text<'a>(each: impl Iterator<Item = (&'a str, &'a Pattern)
         }
         _ => format!("{{ {}: }}", YamlText(key)),
     };
-    each.map(entry).collect::<Vec<_>>().join(", ")
+    entries.map(entry).collect::<Vec<_>>().join(", ")
 }
 
-/// The limits, and the terms of the first as those of the rule.
-fn write_limits(text: &mut String, limits: &[RuleLimit], each: &[(&str, &Pattern)]) {
+/// Writes the limits, with the settings of the first as those of the rule.
+fn write_limits(text: &mut String, limits: &[RuleLimit], entries: &[(&str, &Pattern)]) {
     let Some(first) = limits.first() else {
         text.push_str("    limit: unlimited\n");
         return;
     };
-    let of_rule = SettingTexts::from_limit(first, each);
-    for (name, term, default) in of_rule.fields().into_iter().zip(SettingTexts::default().fields()).map(text_and_other) {
-        if term != default {
-            _ = writeln!(text, "    {name}: {term}");
+    let rule_settings = SettingTexts::from_limit(first, entries);
+    for (name, setting, default) in
+        rule_settings.fields().into_iter().zip(SettingTexts::default().fields()).map(text_and_other)
+    {
+        if setting != default {
+            _ = writeln!(text, "    {name}: {setting}");
         }
     }
-    if let [one] = limits {
-        _ = writeln!(text, "    limit: {{ {} }}", limit_fields_text(&one.limit));
+    if let [limit] = limits {
+        _ = writeln!(text, "    limit: {{ {} }}", limit_fields_text(&limit.limit));
         return;
     }
     text.push_str("    limits:\n");
-    for one in limits {
-        _ = write!(text, "      - {{ {}", limit_fields_text(&one.limit));
-        for (name, term, of_rule) in SettingTexts::from_limit(one, each).fields().into_iter().zip(of_rule.fields()).map(text_and_other)
+    for limit in limits {
+        _ = write!(text, "      - {{ {}", limit_fields_text(&limit.limit));
+        for (name, setting, rule_settings) in SettingTexts::from_limit(limit, entries)
+            .fields()
+            .into_iter()
+            .zip(rule_settings.fields())
+            .map(text_and_other)
         {
-            if term != of_rule {
-                _ = write!(text, ", {name}: {term}");
+            if setting != rule_settings {
+                _ = write!(text, ", {name}: {setting}");
             }
         }
         text.push_str(" }\n");
     }
 }
 
-/// The terms on which a rule applies a limit, as they are written.
+/// The settings with which a rule applies a limit, as text.
 struct SettingTexts {
     key: String,
     missing: &'static str,
@@ -91,9 +97,11 @@ struct SettingTexts {
 
 type NamedText<'t> = (&'static str, &'t str);
 
-/// A term and what the same is elsewhere.
-fn text_and_other<'t>(((name, term), (_, other)): (NamedText<'t>, NamedText<'t>)) -> (&'static str, String, String) {
-    (name, term.to_owned(), other.to_owned())
+/// A setting, and the same setting elsewhere.
+fn text_and_other<'t>(
+    ((name, setting), (_, other_text)): (NamedText<'t>, NamedText<'t>),
+) -> (&'static str, String, String) {
+    (name, setting.to_owned(), other_text.to_owned())
 }
 
 impl Default for SettingTexts {
@@ -104,8 +112,9 @@ impl Default for SettingTexts {
 }
 
 impl SettingTexts {
-    fn from_limit(limit: &RuleLimit, each: &[(&str, &Pattern)]) -> Self {
-        let parts: Vec<String> = limit.key.parts().iter().filter_map(|one| key_part_text(one, each)).collect();
+    fn from_limit(limit: &RuleLimit, entries: &[(&str, &Pattern)]) -> Self {
+        let parts: Vec<String> =
+            limit.key.parts().iter().filter_map(|part| key_part_text(part, entries)).collect();
         Self {
             key: format!("[{}]", parts.join(", ")),
             missing: missing_text(limit.missing),
@@ -119,19 +128,19 @@ impl SettingTexts {
     }
 }
 
-/// The part of a key, unless the rule itself says what its value is.
-fn key_part_text(part: &KeyPart, each: &[(&str, &Pattern)]) -> Option<String> {
-    let KeyPart::Entry(place) = part else { return Some(YamlText(&part.to_string()).to_string()) };
-    let (name, pattern) = each.get(*place)?;
-    let once = each.iter().filter(|(other, _)| other == name).count() == 1;
+/// A part of a key; none if the rule fixes its value.
+fn key_part_text(part: &KeyPart, entries: &[(&str, &Pattern)]) -> Option<String> {
+    let KeyPart::Entry(index) = part else { return Some(YamlText(&part.to_string()).to_string()) };
+    let (name, pattern) = entries.get(*index)?;
+    let is_unique = entries.iter().filter(|(other, _)| other == name).count() == 1;
     match pattern {
         Pattern::Exact(_) => None,
-        _ if once && is_plain_attribute(name) => Some(YamlText(name).to_string()),
+        _ if is_unique && is_plain_attribute(name) => Some(YamlText(name).to_string()),
         _ => Some(part.to_string()),
     }
 }
 
-/// Whether a name in a key is that of a descriptor's entry, whose value is taken as it is.
+/// Whether a name in a key is a plain entry, whose value is used as it is.
 fn is_plain_attribute(name: &str) -> bool {
     let reserved = ["entry.", "path.", "ip/"].iter().any(|reserved| name.starts_with(reserved));
     !reserved && name != "header." && matches!(Attribute::from_name(name), Attribute::Plain(_))
@@ -164,8 +173,8 @@ fn action_text(action: &Action) -> String {
         Action::Delay { max_wait } => format!("{{ delay: {{ max_wait: {}ns }} }}", max_wait.get()),
         Action::Soft(Margin::Percent(percent)) => format!("{{ soft: {{ margin: {percent}% }} }}"),
         Action::Soft(Margin::Unlimited) => "{ soft: { margin: unlimited } }".to_owned(),
-        Action::Elastic(Elastic { min, max, source: by }) => {
-            let (kind, name) = match by {
+        Action::Elastic(Elastic { min, max, source }) => {
+            let (kind, name) = match source {
                 ElasticSource::Pool(name) => ("pool", name),
                 ElasticSource::Signal(name) => ("signal", name),
             };
@@ -174,10 +183,10 @@ fn action_text(action: &Action) -> String {
     }
 }
 
-/// The fields of the limit's long form. Its name stands last there, as it is; all else needs no quotes.
+/// The fields of the limit's long form. Its name comes last and may need quotes; nothing else does.
 fn limit_fields_text(limit: &Limit) -> String {
-    let written = limit.to_string();
-    let fields = written.trim_start_matches('{');
+    let text = limit.to_string();
+    let fields = text.trim_start_matches('{');
     let fields = fields.strip_suffix('}').unwrap_or(fields);
     match limit.name() {
         None => fields.to_owned(),

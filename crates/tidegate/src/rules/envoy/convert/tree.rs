@@ -1,4 +1,4 @@
-//! The descriptors of a domain as a tree again, each level in the order in which its branches are tried.
+//! Rebuilds the tree of descriptors, with each level in lookup order.
 
 use std::collections::HashMap;
 
@@ -13,8 +13,8 @@ pub(super) struct DescriptorNode<'a> {
     pub children: Vec<DescriptorNode<'a>>,
 }
 
-/// The first level of the tree that the entries of the rules make. The rules stand in the order of their file, so
-/// that a level is left for good when the next one beside it begins.
+/// The first level of the tree. The rules are in the order of their file, so a node is complete when its next
+/// sibling begins.
 pub(super) fn from_rules(rules: &[Rule]) -> Vec<DescriptorNode<'_>> {
     let mut top = Vec::new();
     for rule in rules {
@@ -22,44 +22,48 @@ pub(super) fn from_rules(rules: &[Rule]) -> Vec<DescriptorNode<'_>> {
         let (mut level, mut left) = (&mut top, entries.patterns.len());
         for (key, pattern) in &entries.patterns {
             left -= 1;
-            let place = last_or_insert(level, key, pattern);
+            let node = last_or_insert(level, key, pattern);
             if left == 0 && !rule.is_placeholder {
-                place.rule = Some(rule);
+                node.rule = Some(rule);
             }
-            level = &mut place.children;
+            level = &mut node.children;
         }
     }
     sort(&mut top);
     top
 }
 
-/// Each place of a level, with those after it that a descriptor could match as well.
+/// Each node of a level, with the later ones that the same descriptor could match.
 pub(super) fn with_later_siblings<'l, 'a>(
     level: &'l [DescriptorNode<'a>],
 ) -> impl Iterator<Item = (&'l DescriptorNode<'a>, &'l [DescriptorNode<'a>])> {
-    level.chunk_by(|one, next| one.key == next.key).flat_map(|of_key| {
+    level.chunk_by(|one, next| one.key == next.key).flat_map(|same_key| {
         // No descriptor matches two exact values, of which there may be very many.
-        let exact = of_key.iter().take_while(|place| matches!(place.pattern, Pattern::Exact(_))).count();
-        of_key.iter().enumerate().map(move |(at, place)| (place, &of_key[exact.max(at + 1)..]))
+        let exact = same_key.iter().take_while(|node| matches!(node.pattern, Pattern::Exact(_))).count();
+        same_key.iter().enumerate().map(move |(at, node)| (node, &same_key[exact.max(at + 1)..]))
     })
 }
 
 impl DescriptorNode<'_> {
-    /// Whether some descriptor that `later` has a rule for would come past this place, which is tried before, without
-    /// finding a rule. It may say so where none does, never the other way round.
+    /// Whether a descriptor that has a rule at `later` could pass this node, which is tried before, without
+    /// finding a rule. It may return true without need, but never false wrongly.
     pub fn falls_through_to(&self, later: &DescriptorNode<'_>) -> bool {
         self.key == later.key && overlap(self.pattern, later.pattern) && self.lacks_rule_of(later)
     }
 
-    /// Whether a descriptor that got to both has a rule there and none here.
+    /// Whether a descriptor that reaches both has a rule there and none here.
     fn lacks_rule_of(&self, other: &DescriptorNode<'_>) -> bool {
-        let here = other.rule.is_some() && self.rule.is_none();
-        here || other.children.iter().any(|wanted| {
-            let reached = |own: &&DescriptorNode<'_>| own.key == wanted.key && overlap(own.pattern, wanted.pattern);
-            let reached: Vec<_> = self.children.iter().filter(reached).collect();
-            let all_reached = reached.iter().any(|own| covers(own.pattern, wanted.pattern));
-            (!all_reached && wanted.has_rules()) || reached.iter().any(|own| own.lacks_rule_of(wanted))
-        })
+        let misses_here = other.rule.is_some() && self.rule.is_none();
+        misses_here
+            || other.children.iter().any(|other_child| {
+                let is_reached = |child: &&DescriptorNode<'_>| {
+                    child.key == other_child.key && overlap(child.pattern, other_child.pattern)
+                };
+                let reached: Vec<_> = self.children.iter().filter(is_reached).collect();
+                let all_reached = reached.iter().any(|child| covers(child.pattern, other_child.pattern));
+                (!all_reached && other_child.has_rules())
+                    || reached.iter().any(|child| child.lacks_rule_of(other_child))
+            })
     }
 
     fn has_rules(&self) -> bool {
@@ -67,7 +71,11 @@ impl DescriptorNode<'_> {
     }
 }
 
-fn last_or_insert<'a, 't>(level: &'t mut Vec<DescriptorNode<'a>>, key: &'a str, pattern: &'a Pattern) -> &'t mut DescriptorNode<'a> {
+fn last_or_insert<'a, 't>(
+    level: &'t mut Vec<DescriptorNode<'a>>,
+    key: &'a str,
+    pattern: &'a Pattern,
+) -> &'t mut DescriptorNode<'a> {
     if level.last().is_none_or(|last| last.key != key || last.pattern != pattern) {
         level.push(DescriptorNode { key, pattern, rule: None, children: Vec::new() });
     }
@@ -75,25 +83,25 @@ fn last_or_insert<'a, 't>(level: &'t mut Vec<DescriptorNode<'a>>, key: &'a str, 
     &mut level[last]
 }
 
-/// By key, in the order of the file; of one key exact values, then wildcards, then the bare key.
+/// By key in the order of the file. Within one key: exact values, then wildcards, then the key alone.
 fn sort(level: &mut [DescriptorNode<'_>]) {
     let mut keys: HashMap<&str, usize> = HashMap::new();
-    for place in level.iter() {
+    for node in level.iter() {
         let next = keys.len();
-        keys.entry(place.key).or_insert(next);
+        keys.entry(node.key).or_insert(next);
     }
-    level.sort_by_key(|place| {
-        let rank = match place.pattern {
+    level.sort_by_key(|node| {
+        let rank = match node.pattern {
             Pattern::Exact(_) => 0,
             Pattern::Any => 2,
             _ => 1,
         };
-        (keys[place.key], rank)
+        (keys[node.key], rank)
     });
-    level.iter_mut().for_each(|place| sort(&mut place.children));
+    level.iter_mut().for_each(|node| sort(&mut node.children));
 }
 
-/// Whether some value may match both. Of wildcards only the beginnings and the ends are looked at.
+/// Whether a value may match both. Of wildcards only prefixes and suffixes are compared.
 fn overlap(one: &Pattern, other: &Pattern) -> bool {
     match (one, other) {
         (Pattern::Exact(one), Pattern::Exact(other)) => one == other,
@@ -109,7 +117,7 @@ fn overlap(one: &Pattern, other: &Pattern) -> bool {
     }
 }
 
-/// Whether what matches `narrow` surely matches `wide`.
+/// Whether everything that matches `narrow` also matches `wide`.
 fn covers(wide: &Pattern, narrow: &Pattern) -> bool {
     *wide == Pattern::Any || wide == narrow
 }

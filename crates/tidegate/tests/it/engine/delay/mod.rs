@@ -1,21 +1,21 @@
-//! Requests that are held until it is their turn.
+//! Requests that wait for limits with the action `delay`.
 
-mod anything;
-mod rule_changes;
-mod queue;
-mod running;
-mod several_limits;
 mod answers;
+mod queue;
+mod random_events;
+mod rule_changes;
+mod runtimes;
+mod several_limits;
 
 use tidegate::rules::{Descriptor, Request};
 use tidegate::{ManualClock, Timer};
 
-use crate::engine::bench::{EngineFixture, AnswerSummary, entries};
+use crate::engine::fixture::{AnswerSummary, EngineFixture, entries};
 use crate::engine::setup::{Setup, TestEngine};
 use crate::executor::{Executor, Task};
 use crate::wait_result::Refusal;
 
-/// What became of a request, without what the answer borrows.
+/// The result of a request. Borrows nothing of the answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecideResult {
     pub answer: AnswerSummary,
@@ -23,7 +23,7 @@ pub struct DecideResult {
     pub refusal: Option<Refusal>,
 }
 
-/// Tasks that are decided on a bench.
+/// Tasks that the fixture decides.
 pub type Tasks<'a> = Executor<'a, DecideResult>;
 
 pub async fn decide<C: Timer + Send + Sync + 'static>(
@@ -42,7 +42,7 @@ pub async fn decide<C: Timer + Send + Sync + 'static>(
     }
 }
 
-/// A bench with this rule, which is named `slow`.
+/// A fixture with this rule, which is named `slow`.
 pub fn fixture_with_rule(setup: Setup, rule: &str) -> EngineFixture {
     setup.fixture(&rules(rule))
 }
@@ -51,7 +51,7 @@ pub fn rules(rule: &str) -> String {
     format!("{{ domain: api, rules: [ {{ name: slow, {rule} }} ] }}")
 }
 
-/// One a second for each user, and five seconds to wait.
+/// One a second for each user, and up to five seconds of waiting.
 pub const SLOW: &str = "key: [user], limit: 1 per second, action: { delay: { max_wait: 5s } }";
 
 impl EngineFixture {
@@ -59,13 +59,18 @@ impl EngineFixture {
         Executor::new(&self.clock)
     }
 
-    /// So many requests that come one after the other.
-    pub fn spawn_requests<'a>(&'a self, tasks: &mut Tasks<'a>, attributes: &'a str, times: usize) -> Vec<Task> {
+    /// Starts `times` requests, one after the other.
+    pub fn spawn_requests<'a>(
+        &'a self,
+        tasks: &mut Tasks<'a>,
+        attributes: &'a str,
+        times: usize,
+    ) -> Vec<Task> {
         (0..times).map(|_| tasks.spawn(decide(&self.engine, attributes, 1))).collect()
     }
 }
 
-/// When each task was done, in milliseconds; none if it is not.
+/// When each task was done, in milliseconds. None if it is not.
 pub fn finished_ms(tasks: &Tasks<'_>, all: &[Task]) -> Vec<Option<u64>> {
     let at_ms = |task: &Task| tasks.finished(*task).map(|finished| finished.at.as_nanos() / 1_000_000);
     all.iter().map(at_ms).collect()

@@ -1,8 +1,8 @@
-//! A request that touches more limits than the one it waits for.
+//! A request with more limits than the one it waits for.
 
 use tidegate::rules::AnswerKind;
 
-use super::{decide, finished_ms, result_of, passed, run_until_second};
+use super::{decide, finished_ms, passed, result_of, run_until_second};
 use crate::engine::setup::{Setup, over_each_store};
 
 const DELAY_AND_REJECT: &str = "
@@ -13,33 +13,33 @@ rules:
 ";
 
 fn a_head_denied_by_another_limit_lets_the_next_go(setup: Setup) {
-    let bench = setup.fixture(DELAY_AND_REJECT);
-    let mut tasks = bench.tasks();
-    let all = bench.spawn_requests(&mut tasks, "user=1 tenant=a", 3);
-    let other = bench.spawn_requests(&mut tasks, "user=1 tenant=b", 1);
+    let fixture = setup.fixture(DELAY_AND_REJECT);
+    let mut tasks = fixture.tasks();
+    let all = fixture.spawn_requests(&mut tasks, "user=1 tenant=a", 3);
+    let other = fixture.spawn_requests(&mut tasks, "user=1 tenant=b", 1);
     tasks.run();
-    // It is asked when those before it have left, and has no reason to wait then.
+    // It is asked when those before it have left, and then has no reason to wait.
     assert_eq!(finished_ms(&tasks, &all), [0, 1000, 1000].map(Some));
     assert_eq!(passed(&tasks, &all), [true, true, false]);
     let denied = result_of(&tasks, all[2]);
     assert_eq!((denied.answer.rule.as_deref(), denied.refusal, denied.waited_ms), (Some("hard"), None, 1000));
-    // It charged nothing, so what it stood in line for is there for the next.
+    // It was charged nothing, so the unit that it waited for is there for the next.
     assert_eq!(finished_ms(&tasks, &other), [Some(2000)]);
     assert_eq!(passed(&tasks, &other), [true]);
 }
 
 fn a_request_over_a_rejecting_limit_does_not_wait(setup: Setup) {
-    let bench = setup.fixture(DELAY_AND_REJECT);
-    assert_eq!(bench.count_passing("user=2 tenant=a", 1), 1);
-    assert_eq!(bench.count_passing("user=1 tenant=a", 1), 1);
-    let mut tasks = bench.tasks();
-    let all = bench.spawn_requests(&mut tasks, "user=1 tenant=a", 1);
+    let fixture = setup.fixture(DELAY_AND_REJECT);
+    assert_eq!(fixture.count_passing("user=2 tenant=a", 1), 1);
+    assert_eq!(fixture.count_passing("user=1 tenant=a", 1), 1);
+    let mut tasks = fixture.tasks();
+    let all = fixture.spawn_requests(&mut tasks, "user=1 tenant=a", 1);
     tasks.run_woken();
     assert_eq!(result_of(&tasks, all[0]).answer.rule.as_deref(), Some("hard"));
-    assert_eq!(bench.clock.sleepers(), 0);
+    assert_eq!(fixture.clock.sleepers(), 0);
 }
 
-/// A user's own pace, and one for all together.
+/// A rate for each user, and one for all together.
 const TWO_RATES: &str = "
 domain: api
 rules:
@@ -48,83 +48,83 @@ rules:
 ";
 
 fn waiting_for_two_limits_does_not_block_waiters_of_one(setup: Setup) {
-    let bench = setup.fixture(TWO_RATES);
-    let mut tasks = bench.tasks();
-    let one = bench.spawn_requests(&mut tasks, "user=1", 3);
-    let others = ["user=2", "user=3", "user=4"].map(|user| bench.spawn_requests(&mut tasks, user, 1)[0]);
+    let fixture = setup.fixture(TWO_RATES);
+    let mut tasks = fixture.tasks();
+    let one = fixture.spawn_requests(&mut tasks, "user=1", 3);
+    let others = ["user=2", "user=3", "user=4"].map(|user| fixture.spawn_requests(&mut tasks, user, 1)[0]);
     tasks.run();
-    // The second and the third of user 1 wait for three and six seconds; meanwhile others go, one a second.
+    // The second and the third request of user 1 wait for three and six seconds. Meanwhile others leave, one a second.
     assert_eq!(finished_ms(&tasks, &one), [0, 3000, 6000].map(Some));
     assert_eq!(finished_ms(&tasks, &others), [1000, 2000, 4000].map(Some));
     assert_eq!(passed(&tasks, &one), [true; 3]);
-    assert_eq!(bench.clock.sleepers(), 0);
+    assert_eq!(fixture.clock.sleepers(), 0);
 }
 
 fn the_smaller_deadline_of_two_counts(setup: Setup) {
-    let bench = setup.fixture(&TWO_RATES.replace(
+    let fixture = setup.fixture(&TWO_RATES.replace(
         "1 per 3s, action: { delay: { max_wait: 8s } }",
         "1 per 3s, action: { delay: { max_wait: 4s } }",
     ));
-    let mut tasks = bench.tasks();
-    let one = bench.spawn_requests(&mut tasks, "user=1", 3);
+    let mut tasks = fixture.tasks();
+    let one = fixture.spawn_requests(&mut tasks, "user=1", 3);
     tasks.run();
     assert_eq!(finished_ms(&tasks, &one), [Some(0), Some(3000), Some(0)]);
     assert_eq!(passed(&tasks, &one), [true, true, false]);
 }
 
 fn a_request_keeps_its_position_in_another_queue(setup: Setup) {
-    let bench = setup.fixture(TWO_RATES);
-    let mut tasks = bench.tasks();
-    let early = bench.spawn_requests(&mut tasks, "user=1", 2);
+    let fixture = setup.fixture(TWO_RATES);
+    let mut tasks = fixture.tasks();
+    let early = fixture.spawn_requests(&mut tasks, "user=1", 2);
     tasks.run_woken();
-    // Just before the second one is due for its own limit, others get in line for the one that all share.
+    // Just before the second request is due for its own limit, others enter the queue of the shared limit.
     tasks.run_up_to(tidegate::Timestamp::from_nanos(2_500_000_000));
-    let crowd = ["user=2", "user=3", "user=4"].map(|user| bench.spawn_requests(&mut tasks, user, 1)[0]);
+    let others = ["user=2", "user=3", "user=4"].map(|user| fixture.spawn_requests(&mut tasks, user, 1)[0]);
     tasks.run();
     assert_eq!(finished_ms(&tasks, &early), [Some(0), Some(3500)]);
-    assert_eq!(finished_ms(&tasks, &crowd), [Some(2500), Some(4500), Some(5500)]);
+    assert_eq!(finished_ms(&tasks, &others), [Some(2500), Some(4500), Some(5500)]);
 }
 
 fn the_head_of_one_queue_does_not_overtake_in_another(setup: Setup) {
-    let bench = setup.fixture(TWO_RATES);
-    let mut tasks = bench.tasks();
-    let early = bench.spawn_requests(&mut tasks, "user=1", 2);
+    let fixture = setup.fixture(TWO_RATES);
+    let mut tasks = fixture.tasks();
+    let early = fixture.spawn_requests(&mut tasks, "user=1", 2);
     tasks.run_woken();
-    let late = bench.spawn_requests(&mut tasks, "user=1", 1);
-    // Nobody waits for the limit that all share, and the one that waits for the user's is polled later.
-    bench.advance(3);
+    let late = fixture.spawn_requests(&mut tasks, "user=1", 1);
+    // No request waits for the shared limit, and the one that waits for the user's limit is polled later.
+    fixture.advance(3);
     tasks.run();
     assert_eq!(finished_ms(&tasks, &early), [Some(0), Some(3000)]);
     assert_eq!(finished_ms(&tasks, &late), [Some(6000)]);
 }
 
 fn a_request_keeps_its_deadline_in_another_queue(setup: Setup) {
-    let hurried = TWO_RATES.replace(
+    let short_wait = TWO_RATES.replace(
         "1 per 3s, action: { delay: { max_wait: 8s } }",
         "1 per 3s, action: { delay: { max_wait: 3s } }",
     );
-    let bench = setup.fixture(&hurried);
-    let mut tasks = bench.tasks();
-    let all = bench.spawn_requests(&mut tasks, "user=1", 2);
+    let fixture = setup.fixture(&short_wait);
+    let mut tasks = fixture.tasks();
+    let all = fixture.spawn_requests(&mut tasks, "user=1", 2);
     tasks.run_up_to(tidegate::Timestamp::from_nanos(2_500_000_000));
-    let other = bench.spawn_requests(&mut tasks, "user=2", 1);
+    let other = fixture.spawn_requests(&mut tasks, "user=2", 1);
     tasks.run();
     assert_eq!(passed(&tasks, &other), [true]);
-    // What all share is there again half a second after it has to have gone.
+    // The shared limit has a unit again half a second after the request's deadline.
     assert_eq!(passed(&tasks, &all), [true, false]);
     assert_eq!(finished_ms(&tasks, &all), [Some(0), Some(3000)]);
     assert_eq!(result_of(&tasks, all[1]).answer.retry_after_ms, Some(500));
 }
 
 fn a_denied_head_leaves_its_units_to_later_requests(setup: Setup) {
-    let bench = setup.fixture(DELAY_AND_REJECT);
-    let mut tasks = bench.tasks();
-    let all = bench.spawn_requests(&mut tasks, "user=1 tenant=a", 3);
+    let fixture = setup.fixture(DELAY_AND_REJECT);
+    let mut tasks = fixture.tasks();
+    let all = fixture.spawn_requests(&mut tasks, "user=1 tenant=a", 3);
     let behind = ["user=1 tenant=b", "user=1 tenant=c", "user=1 tenant=d"];
-    let behind = behind.map(|request| bench.spawn_requests(&mut tasks, request, 1)[0]);
-    run_until_second(&bench.clock, &mut tasks, 1);
+    let behind = behind.map(|request| fixture.spawn_requests(&mut tasks, request, 1)[0]);
+    run_until_second(&fixture.clock, &mut tasks, 1);
     assert_eq!(passed(&tasks, &all), [true, true, false]);
-    let late = bench.spawn_requests(&mut tasks, "user=1 tenant=e", 2);
+    let late = fixture.spawn_requests(&mut tasks, "user=1 tenant=e", 2);
     tasks.run();
     assert_eq!(finished_ms(&tasks, &behind), [2000, 3000, 4000].map(Some));
     assert_eq!(finished_ms(&tasks, &late), [5000, 6000].map(Some));
@@ -132,9 +132,10 @@ fn a_denied_head_leaves_its_units_to_later_requests(setup: Setup) {
 }
 
 fn two_descriptors_of_one_key_are_one_request_of_twice_the_cost(setup: Setup) {
-    let bench = super::fixture_with_rule(setup, "key: [user], limit: 2 per 2s, action: { delay: { max_wait: 9s } }");
-    let mut tasks = bench.tasks();
-    let all = bench.spawn_requests(&mut tasks, "user=1;user=1", 3);
+    let fixture =
+        super::fixture_with_rule(setup, "key: [user], limit: 2 per 2s, action: { delay: { max_wait: 9s } }");
+    let mut tasks = fixture.tasks();
+    let all = fixture.spawn_requests(&mut tasks, "user=1;user=1", 3);
     tasks.run();
     assert_eq!(finished_ms(&tasks, &all), [0, 2000, 4000].map(Some));
 }
@@ -148,16 +149,16 @@ rules:
     limit: { limit: 1 per hour, algorithm: fixed_window }
     action: { elastic: { min: 1, max: 3, signal: capacity } }
 ";
-    let bench = setup.fixture(rules);
-    let mut tasks = bench.tasks();
-    assert_eq!(bench.count_passing("user=1", 1), 1);
-    bench.engine.push_signal("capacity", "0.5".parse().unwrap()).unwrap();
-    let all = bench.spawn_requests(&mut tasks, "user=1", 2);
+    let fixture = setup.fixture(rules);
+    let mut tasks = fixture.tasks();
+    assert_eq!(fixture.count_passing("user=1", 1), 1);
+    fixture.engine.push_signal("capacity", "0.5".parse().unwrap()).unwrap();
+    let all = fixture.spawn_requests(&mut tasks, "user=1", 2);
     tasks.run_woken();
-    bench.engine.push_signal("capacity", "1".parse().unwrap()).unwrap();
+    fixture.engine.push_signal("capacity", "1".parse().unwrap()).unwrap();
     tasks.run();
     assert_eq!(passed(&tasks, &all), [true, true]);
-    let over = bench.spawn_requests(&mut tasks, "user=1", 1);
+    let over = fixture.spawn_requests(&mut tasks, "user=1", 1);
     tasks.run();
     assert_eq!(result_of(&tasks, over[0]).answer.kind, AnswerKind::Denied);
 }
@@ -171,14 +172,14 @@ rules:
     limit: { limit: 5 per hour, algorithm: fixed_window }
     action: { elastic: { min: 1, max: 9, signal: capacity } }
 ";
-    let bench = setup.fixture(rules);
-    let mut tasks = bench.tasks();
-    let all = bench.spawn_requests(&mut tasks, "user=1", 3);
-    run_until_second(&bench.clock, &mut tasks, 1);
-    bench.engine.push_signal("capacity", "0".parse().unwrap()).unwrap();
+    let fixture = setup.fixture(rules);
+    let mut tasks = fixture.tasks();
+    let all = fixture.spawn_requests(&mut tasks, "user=1", 3);
+    run_until_second(&fixture.clock, &mut tasks, 1);
+    fixture.engine.push_signal("capacity", "0".parse().unwrap()).unwrap();
     tasks.run();
     assert_eq!(passed(&tasks, &all), [true, true, false]);
-    // The one in front is told to look again; what it waits for has not changed.
+    // The head is woken to ask again. What it waits for has not changed.
     assert_eq!(finished_ms(&tasks, &all), [Some(0), Some(1000), Some(1000)]);
 }
 
@@ -192,23 +193,23 @@ rules:
     limit: { limit: 1 per hour, algorithm: fixed_window }
     action: { elastic: { max: 9, pool: spare } }
 ";
-    let bench = setup.fixture(rules);
-    let mut tasks = bench.tasks();
-    let all = bench.spawn_requests(&mut tasks, "user=1", 3);
+    let fixture = setup.fixture(rules);
+    let mut tasks = fixture.tasks();
+    let all = fixture.spawn_requests(&mut tasks, "user=1", 3);
     tasks.run();
-    let fates: Vec<AnswerKind> = all.iter().map(|task| result_of(&tasks, *task).answer.kind).collect();
-    assert_eq!(fates, [AnswerKind::Allowed, AnswerKind::Soft, AnswerKind::Denied]);
+    let kinds: Vec<AnswerKind> = all.iter().map(|task| result_of(&tasks, *task).answer.kind).collect();
+    assert_eq!(kinds, [AnswerKind::Allowed, AnswerKind::Soft, AnswerKind::Denied]);
     assert_eq!(finished_ms(&tasks, &all), [0, 1000, 1000].map(Some));
 }
 
 fn a_request_with_cost_zero_does_not_wait(setup: Setup) {
-    let bench = setup.fixture(TWO_RATES);
-    let mut tasks = bench.tasks();
-    bench.spawn_requests(&mut tasks, "user=1", 3);
+    let fixture = setup.fixture(TWO_RATES);
+    let mut tasks = fixture.tasks();
+    fixture.spawn_requests(&mut tasks, "user=1", 3);
     tasks.run_woken();
-    let asks = tasks.spawn(decide(&bench.engine, "user=1", 0));
+    let zero_cost = tasks.spawn(decide(&fixture.engine, "user=1", 0));
     tasks.run_woken();
-    assert_eq!(result_of(&tasks, asks).waited_ms, 0);
+    assert_eq!(result_of(&tasks, zero_cost).waited_ms, 0);
 }
 
 over_each_store!(

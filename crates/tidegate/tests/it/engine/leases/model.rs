@@ -1,11 +1,11 @@
-//! Random requests that hold, renew and give back, against a list that is counted again at every step.
+//! Random requests that acquire, renew and release, against a list that is counted again at every step.
 
 use proptest::prelude::*;
 use tidegate::rules::AnswerKind;
 use tidegate::{LeaseToken, Release, Renewal};
 use tidegate_testing::proptest_config;
 
-use crate::engine::bench::EngineFixture;
+use crate::engine::fixture::EngineFixture;
 use crate::engine::setup::{Setup, over_each_store};
 
 const USERS: [&str; 2] = ["user=1", "user=2"];
@@ -36,9 +36,9 @@ fn op() -> impl Strategy<Value = ModelOp> {
     ]
 }
 
-/// A limit for each user and one for all, which may only look on, and a rate.
-fn file(user_limit: u64, looks_on: bool) -> String {
-    let action = if looks_on { "shadow" } else { "reject" };
+/// A limit for each user and one for all, which may be only observed, and a rate.
+fn file(user_limit: u64, is_observed: bool) -> String {
+    let action = if is_observed { "shadow" } else { "reject" };
     format!(
         "domain: api\nrules:\n\
          - {{ name: user, key: [user], limit: {{ algorithm: concurrency, limit: {user_limit}, ttl: {USER_TTL_S}s }} }}\n\
@@ -52,39 +52,43 @@ struct ModelLease {
     units: u64,
     expires: u64,
     released: bool,
-    /// None: taken by a check.
+    /// None if it was taken by a check.
     token: Option<LeaseToken>,
 }
 
 struct Model {
     now: u64,
-    looks_on: bool,
+    is_observed: bool,
     user_limit: u64,
-    held: Vec<ModelLease>,
+    leases: Vec<ModelLease>,
     /// By user: the window and the count.
     rates: [(u64, u64); 2],
 }
 
 impl Model {
-    fn is_live(&self, held: &ModelLease) -> bool {
-        !held.released && held.expires > self.now
+    fn is_live(&self, lease: &ModelLease) -> bool {
+        !lease.released && lease.expires > self.now
     }
 
-    fn units(&self, wanted: impl Fn(&ModelLease) -> bool) -> u64 {
-        self.held.iter().filter(|held| self.is_live(held) && wanted(held)).map(|held| held.units).sum()
+    fn units(&self, is_counted: impl Fn(&ModelLease) -> bool) -> u64 {
+        self.leases
+            .iter()
+            .filter(|lease| self.is_live(lease) && is_counted(lease))
+            .map(|lease| lease.units)
+            .sum()
     }
 
     fn ttl(&self) -> u64 {
-        if self.looks_on { USER_TTL_S } else { USER_TTL_S.min(ALL_TTL_S) }
+        if self.is_observed { USER_TTL_S } else { USER_TTL_S.min(ALL_TTL_S) }
     }
 
-    /// What becomes of a request, charged if it passes.
+    /// The answer to a request. Charges it if it passes.
     fn decide(&mut self, user: usize, cost: u64) -> AnswerKind {
         let window = self.now / RATE_S;
         let count = if self.rates[user].0 == window { self.rates[user].1 } else { 0 };
-        let user_fits = self.units(|held| held.user == user) + cost <= self.user_limit;
+        let user_fits = self.units(|lease| lease.user == user) + cost <= self.user_limit;
         let all_fit = self.units(|_| true) + cost <= ALL_LIMIT;
-        let denied = !user_fits || count + cost > RATE || (!all_fit && !self.looks_on);
+        let denied = !user_fits || count + cost > RATE || (!all_fit && !self.is_observed);
         if denied {
             return AnswerKind::Denied;
         }
@@ -92,63 +96,63 @@ impl Model {
         if all_fit { AnswerKind::Allowed } else { AnswerKind::ShadowDenied }
     }
 
-    fn hold(&mut self, user: usize, units: u64, token: Option<LeaseToken>) {
-        self.held.push(ModelLease { user, units, expires: self.now + self.ttl(), released: false, token });
+    fn add_lease(&mut self, user: usize, units: u64, token: Option<LeaseToken>) {
+        self.leases.push(ModelLease { user, units, expires: self.now + self.ttl(), released: false, token });
     }
 }
 
-fn apply(bench: &EngineFixture, model: &mut Model, op: ModelOp) -> Result<(), TestCaseError> {
-    let tokens: Vec<usize> = (0..model.held.len()).filter(|at| model.held[*at].token.is_some()).collect();
+fn apply(fixture: &EngineFixture, model: &mut Model, op: ModelOp) -> Result<(), TestCaseError> {
+    let tokens: Vec<usize> = (0..model.leases.len()).filter(|at| model.leases[*at].token.is_some()).collect();
     let pick = |index: prop::sample::Index| (!tokens.is_empty()).then(|| *index.get(&tokens));
     match op {
         ModelOp::Acquire { user, cost } => {
-            let (told, lease) = bench.acquire_for(USERS[user], cost, None);
-            let fate = model.decide(user, cost);
-            prop_assert_eq!(told.kind, fate);
-            prop_assert_eq!(lease.is_some(), fate.passes() && cost > 0);
+            let (answer, lease) = fixture.acquire_for(USERS[user], cost, None);
+            let kind = model.decide(user, cost);
+            prop_assert_eq!(answer.kind, kind);
+            prop_assert_eq!(lease.is_some(), kind.passes() && cost > 0);
             if let Some(lease) = lease {
-                model.hold(user, cost, Some(lease.token));
+                model.add_lease(user, cost, Some(lease.token));
                 prop_assert_eq!(lease.expires.as_nanos(), (model.now + model.ttl()) * 1_000_000_000);
             }
         }
         ModelOp::Check { user } => {
-            let fate = model.decide(user, 1);
-            prop_assert_eq!(bench.check(USERS[user]).kind, fate);
-            if fate.passes() {
-                model.hold(user, 1, None);
+            let kind = model.decide(user, 1);
+            prop_assert_eq!(fixture.check(USERS[user]).kind, kind);
+            if kind.passes() {
+                model.add_lease(user, 1, None);
             }
         }
         ModelOp::Renew(index) => {
             let Some(at) = pick(index) else { return Ok(()) };
-            let (live, ttl) = (model.is_live(&model.held[at]), model.ttl());
-            let held = &mut model.held[at];
-            let renewal = bench.renew(USERS[held.user], &held.token.unwrap());
+            let (is_live, ttl) = (model.is_live(&model.leases[at]), model.ttl());
+            let model_lease = &mut model.leases[at];
+            let renewal = fixture.renew(USERS[model_lease.user], &model_lease.token.unwrap());
             match renewal {
                 Renewal::Renewed(lease) => {
-                    prop_assert!(live);
-                    held.expires = model.now + ttl;
-                    held.token = Some(lease.token);
-                    prop_assert_eq!(lease.expires.as_nanos(), held.expires * 1_000_000_000);
+                    prop_assert!(is_live);
+                    model_lease.expires = model.now + ttl;
+                    model_lease.token = Some(lease.token);
+                    prop_assert_eq!(lease.expires.as_nanos(), model_lease.expires * 1_000_000_000);
                 }
-                Renewal::AlreadyReleased | Renewal::Expired => prop_assert!(!live),
+                Renewal::AlreadyReleased | Renewal::Expired => prop_assert!(!is_live),
                 _ => prop_assert!(false, "{renewal:?}"),
             }
         }
         ModelOp::Release(index) => {
             let Some(at) = pick(index) else { return Ok(()) };
-            let live = model.is_live(&model.held[at]);
-            let held = &mut model.held[at];
-            let token = held.token.unwrap();
-            prop_assert_eq!(bench.release(USERS[1 - held.user], &token) == Release::Released, false);
-            prop_assert_eq!(bench.release(USERS[held.user], &token) == Release::Released, live);
-            held.released |= live;
+            let is_live = model.is_live(&model.leases[at]);
+            let lease = &mut model.leases[at];
+            let token = lease.token.unwrap();
+            prop_assert_eq!(fixture.release(USERS[1 - lease.user], &token) == Release::Released, false);
+            prop_assert_eq!(fixture.release(USERS[lease.user], &token) == Release::Released, is_live);
+            lease.released |= is_live;
         }
         ModelOp::Ahead(seconds) => {
-            bench.advance(seconds);
+            fixture.advance(seconds);
             model.now += seconds;
         }
         ModelOp::Reload { user_limit } => {
-            bench.reload(&file(user_limit, model.looks_on));
+            fixture.reload(&file(user_limit, model.is_observed));
             model.user_limit = user_limit;
         }
     }
@@ -156,12 +160,12 @@ fn apply(bench: &EngineFixture, model: &mut Model, op: ModelOp) -> Result<(), Te
 }
 
 fn leases_by_rules_agree_with_the_model(setup: Setup) {
-    proptest!(proptest_config(250), |(ops in prop::collection::vec(op(), 1..60), looks_on: bool)| {
-        let bench = setup.fixture(&file(2, looks_on));
+    proptest!(proptest_config(250), |(ops in prop::collection::vec(op(), 1..60), is_observed: bool)| {
+        let fixture = setup.fixture(&file(2, is_observed));
         let mut model =
-            Model { now: 0, looks_on, user_limit: 2, held: Vec::new(), rates: [(0, 0); 2] };
+            Model { now: 0, is_observed, user_limit: 2, leases: Vec::new(), rates: [(0, 0); 2] };
         for op in ops {
-            apply(&bench, &mut model, op)?;
+            apply(&fixture, &mut model, op)?;
         }
     });
 }

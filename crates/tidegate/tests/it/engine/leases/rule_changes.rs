@@ -1,4 +1,4 @@
-//! Leases over a change of rules.
+//! Leases across a change of rules.
 
 use tidegate::{Release, Renewal};
 
@@ -20,35 +20,35 @@ fn a_lease_is_found_after_its_limit_changed(setup: Setup) {
         "limits: [ { algorithm: concurrency, limit: 1, ttl: 60s }, { algorithm: concurrency, limit: 9, ttl: 9s } ]",
     ] {
         for seconds in [0, 30] {
-            let bench = setup.fixture(&rule(BEFORE));
-            let lease = bench.lease("user=1");
-            bench.reload(&rule(after));
-            bench.advance(seconds);
-            let Renewal::Renewed(renewed) = bench.renew("user=1", &lease.token) else {
+            let fixture = setup.fixture(&rule(BEFORE));
+            let lease = fixture.lease("user=1");
+            fixture.reload(&rule(after));
+            fixture.advance(seconds);
+            let Renewal::Renewed(renewed) = fixture.renew("user=1", &lease.token) else {
                 panic!("{after} after {seconds}s")
             };
-            assert_eq!(bench.release("user=2", &renewed.token), Release::WrongOwner, "{after}");
-            assert_eq!(bench.release("user=1", &renewed.token), Release::Released, "{after}");
+            assert_eq!(fixture.release("user=2", &renewed.token), Release::WrongOwner, "{after}");
+            assert_eq!(fixture.release("user=1", &renewed.token), Release::Released, "{after}");
         }
     }
 }
 
 fn a_lease_is_found_under_a_new_name(setup: Setup) {
-    let bench = setup.fixture(&rule(BEFORE));
-    let lease = bench.lease("user=1");
-    bench.reload(&format!("{{ domain: api, rules: [ {{ name: b, was: a, key: [user], {BEFORE} }} ] }}"));
-    assert_eq!(bench.acquire("user=1").1, None);
-    assert_eq!(bench.release("user=1", &lease.token), Release::Released);
-    assert!(bench.acquire("user=1").1.is_some());
+    let fixture = setup.fixture(&rule(BEFORE));
+    let lease = fixture.lease("user=1");
+    fixture.reload(&format!("{{ domain: api, rules: [ {{ name: b, was: a, key: [user], {BEFORE} }} ] }}"));
+    assert_eq!(fixture.acquire("user=1").1, None);
+    assert_eq!(fixture.release("user=1", &lease.token), Release::Released);
+    assert!(fixture.acquire("user=1").1.is_some());
 }
 
-/// Nothing is held of a limit that is gone, so nothing is found; nobody is in anybody's way either.
+/// A removed limit holds nothing, so its leases are not found, and they block no other request.
 fn a_removed_limit(setup: Setup) {
-    let bench = setup.fixture(&rule(BEFORE));
-    let lease = bench.lease("user=1");
-    bench.reload("{ domain: api, rules: [ { name: b, limit: 5 per hour } ] }");
-    assert_eq!(bench.release("user=1", &lease.token), Release::WrongOwner);
-    assert!(bench.check("user=1").kind.passes());
+    let fixture = setup.fixture(&rule(BEFORE));
+    let lease = fixture.lease("user=1");
+    fixture.reload("{ domain: api, rules: [ { name: b, limit: 5 per hour } ] }");
+    assert_eq!(fixture.release("user=1", &lease.token), Release::WrongOwner);
+    assert!(fixture.check("user=1").kind.passes());
 }
 
 over_each_store!(

@@ -1,0 +1,100 @@
+//! Defines what matching means, one rule and one condition at a time.
+
+use std::iter::once;
+
+use super::mismatch::{AttributeValues, Mismatch};
+use super::{CaseSensitivity, Condition, Descriptor, EntryPatterns, Pattern, Rule};
+
+impl Rule {
+    /// Why the rule does not match a descriptor. `None` if it matches.
+    ///
+    /// ```
+    /// use tidegate_core::rules::{Attribute, Condition, Descriptor, Entry, Pattern, Rule};
+    ///
+    /// let posts = Condition { attribute: Attribute::Method, pattern: Pattern::exact("POST")? };
+    /// let rule = Rule { conditions: vec![posts], ..Rule::default() };
+    ///
+    /// let entries = [Entry { key: "method", value: "get" }];
+    /// let mismatch = rule.mismatch(&Descriptor::new(&entries, 1));
+    /// assert_eq!(mismatch.unwrap().to_string(), "method is get, not POST");
+    ///
+    /// let entries = [Entry { key: "path", value: "/" }, Entry { key: "method", value: "post" }];
+    /// assert!(rule.mismatch(&Descriptor::new(&entries, 1)).is_none());
+    /// # Ok::<(), tidegate_core::rules::PatternError>(())
+    /// ```
+    pub fn mismatch<'a>(&'a self, descriptor: &Descriptor<'a>) -> Option<Mismatch<'a>> {
+        let conditions = || self.conditions.iter().find_map(|condition| condition.mismatch(descriptor));
+        let entries = || self.entries.as_ref().and_then(|entries| entries.mismatch(descriptor));
+        conditions().or_else(entries)
+    }
+}
+
+impl Condition {
+    /// Why the condition does not hold for a descriptor. `None` if it holds.
+    pub fn mismatch<'a>(&'a self, descriptor: &Descriptor<'a>) -> Option<Mismatch<'a>> {
+        let attribute = &self.attribute;
+        let named = descriptor.entries.iter().filter(|entry| attribute.matches_key(entry.key));
+        let values = named.map(|entry| attribute.comparable_part(entry.value));
+        if self.pattern.matches_values(values, attribute.case()) {
+            return None;
+        }
+        let actual = AttributeValues::new(attribute, descriptor.entries);
+        Some(Mismatch::Attribute { attribute, expected: &self.pattern, actual })
+    }
+}
+
+impl EntryPatterns {
+    /// Why the entries of a descriptor do not match. `None` if they match. Unlike in conditions, names and values are
+    /// compared unchanged: a `method` is text like any other.
+    pub fn mismatch<'a>(&'a self, descriptor: &Descriptor<'a>) -> Option<Mismatch<'a>> {
+        let (expected, actual) = (self.patterns.len(), descriptor.entries.len());
+        if actual < expected || (actual > expected && !self.allows_more) {
+            return Some(Mismatch::EntryCount { entries: self, actual });
+        }
+        let pairs = self.patterns.iter().zip(descriptor.entries).enumerate();
+        pairs.into_iter().find_map(|(index, ((name, pattern), entry))| {
+            if **name != *entry.key {
+                return Some(Mismatch::EntryName { index, expected: name, actual: entry.key });
+            }
+            let holds = pattern.matches_values(once(entry.value), CaseSensitivity::Sensitive);
+            (!holds).then_some(Mismatch::EntryValue { index, name, expected: pattern, actual: entry.value })
+        })
+    }
+}
+
+impl Pattern {
+    /// Whether the values match the pattern: at least one of them or, for a negation, none.
+    pub(super) fn matches_values<'v>(
+        &self,
+        mut values: impl Iterator<Item = &'v str>,
+        case: CaseSensitivity,
+    ) -> bool {
+        let (mut inner, mut is_negated) = (self, false);
+        while let Self::Not(pattern) = inner {
+            inner = pattern;
+            is_negated = !is_negated;
+        }
+        let holds = match inner {
+            Self::Absent => values.next().is_none(),
+            _ => values.any(|value| inner.matches_value(value, case)),
+        };
+        holds != is_negated
+    }
+
+    /// Whether one value matches.
+    fn matches_value(&self, value: &str, case: CaseSensitivity) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Exact(expected) => case.are_equal(value, expected),
+            Self::OneOf(set) => set.contains(value, case),
+            Self::Prefix(prefix) => case.strip_prefix(value, prefix).is_some(),
+            Self::Wildcard(wildcard) => wildcard.is_match(value, case),
+            Self::Regex(regex) => regex.is_match(value),
+            Self::Path(path) => path.is_match(value),
+            Self::Paths(set) => set.is_match(value),
+            Self::Nets(set) => value.parse().is_ok_and(|address| set.contains(address)),
+            // Handled by the caller, because these two are about all values.
+            Self::Not(_) | Self::Absent => false,
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! HTTP for operators: the state of the server, and changes by hand.
+//!
+//! ```text
+//! access.rs    which requests are allowed
+//! rules.rs     the active rules
+//! signals.rs   signals of elastic limits
+//! changes.rs   refunds, resets, reloads
+//! ```
+//!
+//! Built from the parts of the HTTP listener. `docs/http.md` is the reference.
+
+mod access;
+mod changes;
+mod rules;
+mod signals;
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hyper::header::CONTENT_TYPE;
+use hyper::{Method, StatusCode};
+
+use super::body;
+use super::connection::{self, ConnectionContext, HttpRequest, RequestHandler};
+use super::health::{self, Audience};
+use super::reply::{self, ContentType, ErrorReply, Reply, reply};
+use super::routes::{self, JsonContentType, Route};
+use super::tracker::RequestGuard;
+use crate::serve::listen::{ConnectionHandler, Stream};
+use crate::serve::settings::{Bounds, Secret};
+use crate::serve::{App, Protocol};
+use access::AdminAccess;
+use changes::AdminChange;
+
+/// The admin listener.
+pub struct Admin {
+    app: Arc<App>,
+    bounds: Bounds,
+    token: Option<Secret>,
+}
+
+/// The endpoints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AdminEndpoint {
+    Health,
+    Ready,
+    Metrics,
+    Rules,
+    Signals,
+    Signal,
+    Refund,
+    Reset,
+    Reload,
+    OpenApi,
+    Index,
+}
+
+const ROUTES: [Route<AdminEndpoint>; 11] = [
+    Route { path: "/healthz", methods: "GET, HEAD", endpoint: AdminEndpoint::Health },
+    Route { path: "/readyz", methods: "GET, HEAD", endpoint: AdminEndpoint::Ready },
+    Route { path: "/metrics", methods: "GET, HEAD", endpoint: AdminEndpoint::Metrics },
+    Route { path: "/v1/rules", methods: "GET, HEAD", endpoint: AdminEndpoint::Rules },
+    Route { path: "/v1/signals", methods: "GET, HEAD", endpoint: AdminEndpoint::Signals },
+    Route { path: "/v1/signals/{name}", methods: "GET, HEAD, PUT", endpoint: AdminEndpoint::Signal },
+    Route { path: "/v1/refund", methods: "POST", endpoint: AdminEndpoint::Refund },
+    Route { path: "/v1/reset", methods: "POST", endpoint: AdminEndpoint::Reset },
+    Route { path: "/v1/reload", methods: "POST", endpoint: AdminEndpoint::Reload },
+    Route { path: "/openapi.json", methods: "GET, HEAD", endpoint: AdminEndpoint::OpenApi },
+    Route { path: "/", methods: "GET, HEAD", endpoint: AdminEndpoint::Index },
+];
+
+/// The hint for a request to the HTTP listener with a path of the admin listener.
+pub(super) fn wrong_listener_hint(path: &str) -> Option<String> {
+    let route = ROUTES.iter().find(|route| route.matches_path(path))?;
+    Some(format!("{} is on the admin listener, by default at 127.0.0.1:9090", route.path))
+}
+
+impl Admin {
+    /// With the default bounds, without a token.
+    pub fn new(app: Arc<App>) -> Self {
+        Self::with_options(app, Bounds::default(), None)
+    }
+
+    /// With these bounds. If there is a token, operators must send it.
+    pub fn with_options(app: Arc<App>, bounds: Bounds, token: Option<Secret>) -> Self {
+        Self { app, bounds, token }
+    }
+}
+
+impl ConnectionHandler for Admin {
+    const PROTOCOL: Protocol = Protocol::Admin;
+
+    async fn serve(&self, stream: Stream) {
+        let access = AdminAccess::new(self.token.as_ref(), &stream);
+        let context = ConnectionContext { app: &self.app, protocol: Self::PROTOCOL, bounds: &self.bounds };
+        connection::serve(&AdminHandler { admin: self, access }, stream, context).await;
+    }
+}
+
+/// Handles the requests of one connection.
+struct AdminHandler<'a> {
+    admin: &'a Admin,
+    access: AdminAccess<'a>,
+}
+
+impl RequestHandler for AdminHandler<'_> {
+    async fn handle(&self, request: HttpRequest, guard: RequestGuard<'_>) -> Result<Reply, Infallible> {
+        let reply = self.answer(request, &guard).await.unwrap_or_else(|reply| *reply);
+        reply::count_rejection(&self.admin.app, Protocol::Admin, &reply);
+        Ok(guard.finish(reply))
+    }
+}
+
+impl AdminHandler<'_> {
+    /// Answers a request.
+    async fn answer(&self, request: HttpRequest, guard: &RequestGuard<'_>) -> Result<Reply, ErrorReply> {
+        let app = &*self.admin.app;
+        self.access.check(&request)?;
+        Ok(match routes::find_route(&ROUTES, &request, |_| None)? {
+            AdminEndpoint::Health => health::healthz(app, &request, Audience::Operators),
+            AdminEndpoint::Ready => health::readyz(app),
+            AdminEndpoint::Metrics => health::metrics(app),
+            AdminEndpoint::Rules => rules::page(app, &request)?,
+            AdminEndpoint::Signals => signals::list(app),
+            AdminEndpoint::Signal => {
+                let name = signals::signal_name(request.uri().path());
+                match *request.method() {
+                    Method::PUT => signals::push(app, name, &self.json_body(request, guard).await?)?,
+                    _ => signals::get(app, &name)?,
+                }
+            }
+            AdminEndpoint::Refund => {
+                changes::apply(app, &self.json_body(request, guard).await?, AdminChange::Refund).await
+            }
+            AdminEndpoint::Reset => {
+                changes::apply(app, &self.json_body(request, guard).await?, AdminChange::Reset).await
+            }
+            AdminEndpoint::Reload => {
+                changes::reload(app, &self.optional_json_body(request, guard).await?).await
+            }
+            AdminEndpoint::OpenApi => reply(StatusCode::OK, ContentType::Json, include_str!("openapi.json")),
+            AdminEndpoint::Index => reply(StatusCode::OK, ContentType::Text, include_str!("index.txt")),
+        })
+    }
+
+    /// Reads a body that must be declared as JSON.
+    async fn json_body(&self, request: HttpRequest, guard: &RequestGuard<'_>) -> Result<Bytes, ErrorReply> {
+        routes::check_content_type(&request, JsonContentType::Required)?;
+        body::read_body(request, guard, &self.admin.bounds).await
+    }
+
+    /// The same, but the request may have no body, and then needs no content type.
+    async fn optional_json_body(
+        &self,
+        request: HttpRequest,
+        guard: &RequestGuard<'_>,
+    ) -> Result<Bytes, ErrorReply> {
+        let content_type = routes::check_content_type(&request, JsonContentType::Required);
+        let has_no_content_type = !request.headers().contains_key(CONTENT_TYPE);
+        let body = body::read_body(request, guard, &self.admin.bounds).await?;
+        if body.is_empty() && has_no_content_type { Ok(body) } else { content_type.map(|()| body) }
+    }
+}

@@ -1,0 +1,139 @@
+//! An answer as a reply: body, status and rate limit headers.
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::StatusCode;
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use smallvec::SmallVec;
+use tidegate::Nanos;
+use tidegate::rules::{Answer, AnswerKind, KeyStatus};
+
+use super::reply::Reply;
+use super::{answer_json, json_writer};
+use crate::serve::headers::{self, LimitHeader, PolicyName};
+use crate::serve::{rls, rounding};
+
+/// Typical size of a body without its limits, plus the headers, in bytes.
+const ANSWER_BYTES: usize = 640;
+
+const PROBLEM_TYPE: &[u8] = br#"{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Request cannot be satisfied as assigned quota has been exceeded","status":429,"detail":"#;
+
+const UNAVAILABLE_TYPE: &[u8] =
+    br#"{"type":"about:blank","title":"Service Unavailable","status":503,"detail":"#;
+
+/// Marks a decision made without the shared store, because it did not answer.
+pub(super) const DEGRADED_HEADER: HeaderName = HeaderName::from_static(rls::DEGRADED_HEADER);
+
+/// A reply with status 200, 429 if the request is denied, or 503 if the store did not decide. `more` has additional
+/// fields, each after a comma.
+pub(super) fn answer_reply(answer: &Answer, waited: Nanos, more: &[u8]) -> Reply {
+    let status = match answer.kind {
+        AnswerKind::Denied => StatusCode::TOO_MANY_REQUESTS,
+        AnswerKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        _ => StatusCode::OK,
+    };
+    let limits = answer.limits().len() + answer.candidates().len();
+    let mut out = Vec::with_capacity(ANSWER_BYTES + limits * answer_json::LIMIT_BYTES + more.len());
+    match answer.kind {
+        AnswerKind::Denied => write_problem(&mut out, answer),
+        AnswerKind::Unavailable => write_unavailable(&mut out, answer),
+        _ => out.push(b'{'),
+    }
+    answer_json::write_fields(&mut out, answer, waited);
+    out.extend_from_slice(more);
+    out.push(b'}');
+    let body_end = out.len();
+    // The values of headers follow the body, so that one allocation is enough.
+    let mut values: SmallVec<[(LimitHeader, usize); 8]> = SmallVec::new();
+    headers::for_each_header(answer, |header, value| {
+        out.extend_from_slice(value.as_bytes());
+        values.push((header, out.len()));
+    });
+    let out = Bytes::from(out);
+    let mut reply = Reply::new(Full::new(out.slice(..body_end)));
+    let headers = reply.headers_mut();
+    headers.reserve(values.len() + 1);
+    let content_type = if status == StatusCode::OK { "application/json" } else { "application/problem+json" };
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    let mut start = body_end;
+    for (header, end) in values {
+        // Always valid: numbers, and names in which all but printable ASCII was replaced.
+        if let Ok(value) = HeaderValue::from_maybe_shared(out.slice(start..end)) {
+            headers.insert(header_name(header), value);
+        }
+        start = end;
+    }
+    if answer.degraded {
+        mark_degraded(headers, answer);
+    }
+    *reply.status_mut() = status;
+    reply
+}
+
+#[cold]
+fn mark_degraded(headers: &mut HeaderMap, answer: &Answer) {
+    headers.insert(DEGRADED_HEADER, HeaderValue::from_static("true"));
+    // The header is missing if clients may not see the limit.
+    if answer.kind == AnswerKind::Unavailable
+        && let Some(seconds) = headers::retry_after_seconds(answer)
+    {
+        headers.insert(RETRY_AFTER, seconds.into());
+    }
+}
+
+/// Writes the start of the problem for a request that the store did not decide.
+#[cold]
+fn write_unavailable(out: &mut Vec<u8>, answer: &Answer) {
+    out.extend_from_slice(UNAVAILABLE_TYPE);
+    let policy = answer.decider().as_ref().map(PolicyName::from_answer);
+    let policy = policy.map_or_else(|| "a rule".to_owned(), |policy| policy.to_string());
+    json_writer::write_text(
+        out,
+        &format!("the shared store does not answer, and {policy} denies its requests in the meantime"),
+    );
+    out.push(b',');
+}
+
+/// Writes the start of the problem for a denied request: its type, a text for people, and the violated policies.
+fn write_problem(out: &mut Vec<u8>, answer: &Answer) {
+    out.extend_from_slice(PROBLEM_TYPE);
+    json_writer::write_text(out, &detail(answer));
+    out.extend_from_slice(br#","violated-policies":"#);
+    let denying =
+        answer.limits().filter(|limit| limit.kind == AnswerKind::Denied && headers::is_shown(limit));
+    json_writer::write_list(out, denying, |out, limit| {
+        json_writer::write_text(out, &PolicyName::from_answer(&limit).to_string());
+    });
+    out.push(b',');
+}
+
+/// Why the request is denied, and when to retry.
+fn detail(answer: &Answer) -> String {
+    let Some(decider) = answer.decider() else { return String::new() };
+    let policy = PolicyName::from_answer(&decider);
+    match (decider.key_status, answer.retry_after.span()) {
+        (KeyStatus::Missing, _) => format!("the request lacks a part of the key of {policy}"),
+        (KeyStatus::Present, None) => format!("{policy} never admits a request of this cost"),
+        (KeyStatus::Present, Some(wait)) => {
+            format!("{policy} is exceeded; try again in {} s", rounding::ceil_seconds(wait))
+        }
+    }
+}
+
+fn header_name(header: LimitHeader) -> HeaderName {
+    macro_rules! name {
+        ($header:ident) => {{
+            const NAME: HeaderName = HeaderName::from_static(LimitHeader::$header.name());
+            NAME
+        }};
+    }
+    match header {
+        LimitHeader::RetryAfter => name!(RetryAfter),
+        LimitHeader::XRetryAfter => name!(XRetryAfter),
+        LimitHeader::Limit => name!(Limit),
+        LimitHeader::Remaining => name!(Remaining),
+        LimitHeader::Reset => name!(Reset),
+        LimitHeader::Policy => name!(Policy),
+        LimitHeader::State => name!(State),
+    }
+}

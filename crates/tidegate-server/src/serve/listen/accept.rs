@@ -1,0 +1,149 @@
+//! A bound socket and its connections, up to a maximum number.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+use tokio_util::task::TaskTracker;
+
+use super::socket::Socket;
+use super::{Address, BindError, Stream, Tls};
+use crate::serve::{App, Protocol};
+
+/// Delay after a failed accept, for example when the process has no free file descriptors.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
+/// Minimum time between log lines about failed accepts.
+const ACCEPT_ERROR_LOG_INTERVAL: Duration = Duration::from_secs(1);
+/// How long a client may take for the TLS handshake.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Handles the connections of a listener. It must watch [`App::drain`] itself.
+pub trait ConnectionHandler: Send + Sync + 'static {
+    /// The protocol that it speaks.
+    const PROTOCOL: Protocol;
+
+    /// Serves a connection until it ends.
+    fn serve(&self, stream: Stream) -> impl Future<Output = ()> + Send;
+}
+
+/// A bound socket.
+#[derive(Debug)]
+pub struct Listener {
+    socket: Socket,
+    address: Address,
+}
+
+/// How connections are accepted.
+#[derive(Clone)]
+pub struct AcceptOptions {
+    /// Maximum number of connections. Further ones are closed immediately.
+    pub connections_max: usize,
+    /// For TLS addresses.
+    pub tls: Option<Arc<Tls>>,
+    /// Tracks the tasks of connections.
+    pub tasks: TaskTracker,
+}
+
+impl Listener {
+    /// Binds the socket; `None` if the address is `off`.
+    pub async fn bind(protocol: Protocol, address: &Address) -> Result<Option<Self>, BindError> {
+        let bound = Socket::bind(protocol, address).await?;
+        Ok(bound.map(|(socket, address)| Self { socket, address }))
+    }
+
+    /// The address that was bound, with the actual port.
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// Accepts connections until the server drains.
+    pub async fn run<S: ConnectionHandler>(self, app: Arc<App>, handler: S, options: AcceptOptions) {
+        let handler = Arc::new(handler);
+        let permits = Arc::new(Semaphore::new(options.connections_max));
+        let tls = options.tls.filter(|_| matches!(self.address, Address::Tls(_)));
+        let mut log_again_at = None;
+        loop {
+            let accepted = tokio::select! {
+                biased;
+                () = app.drain.wait() => return,
+                accepted = self.socket.accept() => accepted,
+            };
+            let stream = match accepted {
+                Ok(stream) => stream,
+                Err(error) => {
+                    if log_again_at.is_none_or(|at| Instant::now() >= at) {
+                        log_again_at = Some(Instant::now() + ACCEPT_ERROR_LOG_INTERVAL);
+                        let (protocol, address) = (S::PROTOCOL.as_str(), &self.address);
+                        tracing::error!(
+                            protocol, %address, %error,
+                            "cannot accept connections (hint: raise the limit of open files)"
+                        );
+                    }
+                    tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
+                    continue;
+                }
+            };
+            let Ok(permit) = Arc::clone(&permits).try_acquire_owned() else {
+                app.metrics.count_over_connection_limit(S::PROTOCOL);
+                continue;
+            };
+            let guard = ConnectionGuard::new(Arc::clone(&app), S::PROTOCOL, permit);
+            let (handler, tls) = (Arc::clone(&handler), tls.clone());
+            options.tasks.spawn(async move {
+                if let Some(stream) = accept_tls(&guard.app, S::PROTOCOL, stream, tls.as_deref()).await {
+                    handler.serve(stream).await;
+                }
+            });
+        }
+    }
+}
+
+/// Counts a connection and holds its permit. Releases both when dropped, also after a panic.
+struct ConnectionGuard {
+    app: Arc<App>,
+    protocol: Protocol,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl ConnectionGuard {
+    fn new(app: Arc<App>, protocol: Protocol, permit: OwnedSemaphorePermit) -> Self {
+        app.metrics.connection_opened(protocol);
+        Self { app, protocol, _permit: permit }
+    }
+}
+
+impl Drop for ConnectionGuard {
+    fn drop(&mut self) {
+        self.app.metrics.connection_closed(self.protocol);
+    }
+}
+
+/// Performs the TLS handshake if the address has TLS. `None` if it fails or the server drains first.
+async fn accept_tls(app: &App, protocol: Protocol, stream: Stream, tls: Option<&Tls>) -> Option<Stream> {
+    let (stream, tls) = match (stream, tls) {
+        (Stream::Tcp(stream), Some(tls)) => (stream, tls),
+        (stream, _) => return Some(stream),
+    };
+    tokio::select! {
+        stream = handshake(app, protocol, stream, tls) => stream,
+        () = app.drain.wait() => None,
+    }
+}
+
+async fn handshake(app: &App, protocol: Protocol, stream: TcpStream, tls: &Tls) -> Option<Stream> {
+    let handshake = tls.acceptor(protocol).accept(stream);
+    let reason = match tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake).await {
+        Ok(Ok(stream)) => return Some(Stream::Tls(Box::new(stream))),
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => format!("the client took longer than {HANDSHAKE_TIMEOUT:?}"),
+    };
+    app.metrics.count_refused_connection(protocol, "handshake");
+    tracing::debug!(protocol = protocol.as_str(), why = reason, "TLS handshake failed");
+    None
+}
+
+#[cfg(test)]
+#[path = "accept_tests.rs"]
+mod tests;

@@ -1,0 +1,23 @@
+//! Sockets: addresses, TLS, and accepting connections.
+//!
+//! ```text
+//! address.rs  text        ->  Address
+//! socket.rs   Address     ->  a bound socket
+//! accept.rs   the socket  ->  connections, each a task
+//! tls.rs      certificates, and the TLS handshake
+//! stream.rs   a connection over TCP, TLS or a Unix socket
+//! ```
+
+mod accept;
+mod address;
+mod socket;
+mod stream;
+mod tls;
+mod tls_error;
+
+pub use accept::{AcceptOptions, ConnectionHandler, Listener};
+pub use address::{Address, AddressError};
+pub use socket::BindError;
+pub use stream::Stream;
+pub use tls::{CertificateReload, Tls, TlsFiles};
+pub use tls_error::TlsError;

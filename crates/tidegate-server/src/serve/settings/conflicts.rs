@@ -1,0 +1,120 @@
+//! Settings that are valid one by one but contradict each other.
+
+use super::{ServeArgs, StoreLocation};
+use crate::serve::Protocol;
+use crate::serve::listen::Address;
+
+/// All conflicts, each with a hint.
+pub fn find_conflicts(args: &ServeArgs) -> Vec<String> {
+    let mut conflicts = Vec::new();
+    check_addresses(args, &mut conflicts);
+    check_tls(args, &mut conflicts);
+    check_admin(args, &mut conflicts);
+    check_secrets(args, &mut conflicts);
+    check_store(args, &mut conflicts);
+    conflicts
+}
+
+impl ServeArgs {
+    /// The address of each protocol.
+    pub fn addresses(&self) -> [(Protocol, &Address); 4] {
+        Protocol::ALL.map(|protocol| (protocol, self.address(protocol)))
+    }
+
+    fn address(&self, protocol: Protocol) -> &Address {
+        match protocol {
+            Protocol::Http => &self.http,
+            Protocol::Grpc => &self.grpc,
+            Protocol::Resp => &self.resp,
+            Protocol::Admin => &self.admin,
+        }
+    }
+
+    /// Whether any address uses TLS.
+    pub fn has_tls_address(&self) -> bool {
+        self.addresses().iter().any(|(_, address)| matches!(address, Address::Tls(_)))
+    }
+}
+
+fn check_addresses(args: &ServeArgs, conflicts: &mut Vec<String>) {
+    let addresses = args.addresses();
+    if addresses.iter().all(|(_, address)| **address == Address::Off) {
+        conflicts.push(
+            "http, grpc, resp and admin are all off (hint: give at least one of them an address)".to_owned(),
+        );
+    }
+    for (index, (protocol, address)) in addresses.iter().enumerate() {
+        let overlaps = |(_, other): &&(Protocol, &Address)| other.overlaps(address);
+        if let Some((other, _)) = addresses[..index].iter().find(overlaps) {
+            let (protocol, other) = (protocol.as_str(), other.as_str());
+            conflicts.push(format!(
+                "{other} and {protocol} cannot both listen on {address} (hint: give each its own address, or turn one \
+                 off: --{protocol} off)"
+            ));
+        }
+    }
+}
+
+fn check_tls(args: &ServeArgs, conflicts: &mut Vec<String>) {
+    for (protocol, address) in args.addresses() {
+        let protocol = protocol.as_str();
+        if matches!(address, Address::Tls(_)) && (args.tls_cert.is_none() || args.tls_key.is_none()) {
+            conflicts.push(format!(
+                "{protocol} listens on {address}, which needs a certificate and its key (hint: set both --tls-cert and \
+                 --tls-key, or remove `tls:`)"
+            ));
+        }
+    }
+    let set = [
+        ("tls_cert", args.tls_cert.is_some()),
+        ("tls_key", args.tls_key.is_some()),
+        ("tls_client_ca", args.tls_client_ca.is_some()),
+    ];
+    if let Some((name, _)) = set.iter().find(|(_, is_set)| *is_set && !args.has_tls_address()) {
+        conflicts.push(format!(
+            "{name} is set, but no address uses TLS (hint: write `tls:` before an address, as in --http \
+             tls:0.0.0.0:8443)"
+        ));
+    }
+}
+
+fn check_admin(args: &ServeArgs, conflicts: &mut Vec<String>) {
+    let has_token = args.admin_token.is_some() || args.admin_token_file.is_some();
+    if !args.admin.is_local() && !has_token {
+        conflicts.push(format!(
+            "admin listens on {}, where other machines could reset limits (hint: set a token with \
+             --admin-token-file or TIDEGATE_ADMIN_TOKEN, or listen on 127.0.0.1)",
+            args.admin
+        ));
+    }
+}
+
+fn check_secrets(args: &ServeArgs, conflicts: &mut Vec<String>) {
+    let twice = [
+        ("admin_token", args.admin_token.is_some() && args.admin_token_file.is_some()),
+        ("resp_password", args.resp_password.is_some() && args.resp_password_file.is_some()),
+    ];
+    for (name, _) in twice.iter().filter(|(_, is_twice)| *is_twice) {
+        conflicts.push(format!("{name} and {name}_file are both set (hint: set only one of them)"));
+    }
+}
+
+fn check_store(args: &ServeArgs, conflicts: &mut Vec<String>) {
+    let set = [
+        ("store_ca", args.store_ca.is_some()),
+        ("store_cert", args.store_cert.is_some()),
+        ("store_key", args.store_key.is_some()),
+        ("store_wait_replicas", args.store_wait_replicas.is_some()),
+    ];
+    if args.store == StoreLocation::Memory {
+        for (name, _) in set.iter().filter(|(_, is_set)| *is_set) {
+            conflicts.push(format!(
+                "{name} is set, but counters are in memory (hint: set the store, as in --store \
+                 redis://127.0.0.1:6379, or remove {name})"
+            ));
+        }
+    }
+    if args.store_cert.is_some() != args.store_key.is_some() {
+        conflicts.push("only one of store_cert and store_key is set (hint: set both or neither)".to_owned());
+    }
+}

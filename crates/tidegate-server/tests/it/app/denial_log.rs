@@ -1,0 +1,101 @@
+//! The denial log.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use serde_json::Value;
+use tidegate_server::serve::denial_log::DenialLog;
+use tidegate_server::serve::settings::LogKeys;
+use tidegate_server::serve::{App, Protocol};
+use tracing_subscriber::fmt::MakeWriter;
+
+use crate::app::{app, check};
+
+const RULES: &str = "
+domain: api
+rules:
+  - { name: per-user, key: [user], limits: [ { limit: 1 per hour, name: hourly } ] }
+";
+
+#[derive(Clone, Default)]
+struct LogBuffer(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for LogBuffer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for LogBuffer {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}
+
+/// The log lines that `doing` writes, as JSON.
+fn lines(denials: DenialLog, doing: impl FnOnce(&App)) -> Vec<Value> {
+    let written = LogBuffer::default();
+    let log = tracing_subscriber::fmt().json().flatten_event(true).with_writer(written.clone()).finish();
+    let app = app(RULES).with_denials(denials);
+    tracing::subscriber::with_default(log, || doing(&app));
+    let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
+}
+
+#[test]
+fn a_denial_has_a_line_and_what_is_allowed_has_none() {
+    let lines = lines(DenialLog::new(10, LogKeys::Hashed), |app| {
+        check(app, Protocol::Grpc, "api", "user=alice path=/x");
+        check(app, Protocol::Grpc, "api", "user=alice path=/x");
+        check(app, Protocol::Grpc, "nobodys", "user=alice");
+    });
+    let [line] = lines.as_slice() else { panic!("{lines:?}") };
+    assert_eq!((&line["protocol"], &line["decision"]), (&"grpc".into(), &"denied".into()));
+    assert_eq!((&line["domain"], &line["rule"]), (&"api".into(), &"per-user".into()));
+    assert_eq!((&line["limit"], &line["suppressed"]), (&"hourly".into(), &0.into()));
+    assert!(line["retry_after_ms"].as_u64().is_some_and(|ms| ms > 0 && ms <= 3_600_000), "{line}");
+    assert_eq!((&line["level"], &line["target"]), (&"INFO".into(), &"tidegate::denials".into()));
+    let attributes = line["attributes"].as_str().unwrap();
+    assert!(attributes.starts_with("user=#") && !attributes.contains("alice"), "{attributes}");
+}
+
+#[test]
+fn values_are_shown_if_asked_for() {
+    let lines = lines(DenialLog::new(10, LogKeys::Plain), |app| {
+        for _ in 0..2 {
+            check(app, Protocol::Http, "api", "user=alice");
+        }
+    });
+    assert_eq!(lines[0]["attributes"], "user=alice");
+}
+
+#[test]
+fn a_flood_logs_few_lines() {
+    const TIMES: usize = 20_000;
+    let lines = lines(DenialLog::new(3, LogKeys::Hashed), |app| {
+        for _ in 0..TIMES {
+            check(app, Protocol::Resp, "api", "user=alice");
+        }
+    });
+    // Three lines in every second that the test took. The last suppressed denials are not reported yet.
+    assert!(lines.len() >= 3 && lines.len() < TIMES / 10, "{}", lines.len());
+    let suppressed: u64 = lines.iter().map(|line| line["suppressed"].as_u64().unwrap()).sum();
+    assert!(usize::try_from(suppressed).unwrap() + lines.len() < TIMES);
+}
+
+#[test]
+fn zero_lines_per_second_logs_nothing() {
+    let lines = lines(DenialLog::new(0, LogKeys::Hashed), |app| {
+        for _ in 0..5 {
+            check(app, Protocol::Resp, "api", "user=alice");
+        }
+    });
+    assert_eq!(lines, Vec::<Value>::new());
+}

@@ -1,0 +1,363 @@
+//! [`MemoryStore`]: its parts, and how it checks, refunds and resets.
+
+use std::fmt;
+
+use tidegate_core::algorithm::{Concurrency, LimitAlgorithm, PackedAlgorithm, UsageLogAlgorithm};
+use tidegate_core::{
+    Algorithm, Charge, ChargeDecision, ChargedAt, Decision, FencingToken, Grant, Leases, Nanos, Outcome,
+    PackedState, Plan, Role, TimedCost, Timestamp, UsageLog,
+};
+
+use super::Outcomes;
+use super::budget::Budget;
+use super::seed::Seed;
+use super::shards::{EvictionContext, MemoryShare, ShardEntry, ShardedState, Shards, shard_of};
+use super::table::Table;
+use crate::queue::QueueGroups;
+use crate::sync::{AtomicU64, Ordering};
+
+/// The default of `memory_max`.
+pub const MEMORY_BYTES_DEFAULT: u64 = 256 << 20;
+/// The smallest `memory_max`.
+pub const MEMORY_BYTES_MIN: u64 = 1 << 20;
+
+/// How much address space an unbounded store tries to reserve. It accepts less.
+const UNBOUNDED_BYTES: u64 = 1 << 40;
+
+/// Counters in the memory of this process.
+pub struct MemoryStore {
+    pub(super) table: Table,
+    pub(super) usage_logs: Shards<UsageLog>,
+    pub(super) leases: Shards<Leases>,
+    pub(super) budget: Budget,
+    pub(super) seed: Seed,
+    pub(super) retains_idle: bool,
+    pub(super) live_evictions: AtomicU64,
+    /// The wait queues of limiters and engines over this store.
+    pub(super) queue_groups: QueueGroups,
+    /// Held while a snapshot is written: one at a time.
+    pub(super) snapshot_lock: std::sync::Mutex<()>,
+    /// The highest fencing token among the states that were dropped. No key grants a lower one.
+    pub(super) lost_fence_max: AtomicU64,
+}
+
+/// What a store holds, and what it had to evict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MemoryStats {
+    /// Bytes in use for counters.
+    pub bytes_used: u64,
+    /// The most bytes that may be used.
+    pub bytes_max: u64,
+    /// Live counters that were evicted because memory was full.
+    pub live_evictions: u64,
+}
+
+impl MemoryStore {
+    /// A store of at most `memory_max` bytes, at least [`MEMORY_BYTES_MIN`].
+    pub fn bounded(memory_max: u64) -> Self {
+        Self::new(memory_max.max(MEMORY_BYTES_MIN), false)
+    }
+
+    /// A store that drops nothing, idle or not, until the machine's memory is full. For traces and simulations, where
+    /// time may step back to when a state was not idle. In a server it would leak.
+    pub fn unbounded() -> Self {
+        Self::new(UNBOUNDED_BYTES, true)
+    }
+
+    /// A store of a few pages for loom, which tracks every word.
+    #[cfg(loom)]
+    pub(crate) fn tiny() -> Self {
+        const PAGES: u64 = 8;
+        Self::new(PAGES * super::page::PAGE_BYTES as u64, false)
+    }
+
+    fn new(memory_max: u64, retains_idle: bool) -> Self {
+        // Each kind of state may use everything that is not reserved for the other two.
+        let reserved = Budget::reserved_bytes(memory_max);
+        let share = MemoryShare { bytes_reserved: reserved, bytes_max: memory_max - 2 * reserved };
+        let budget = Budget::new(memory_max);
+        let (usage_logs, leases) = (Shards::new(share, &budget), Shards::new(share, &budget));
+        Self {
+            table: Table::new(usize::try_from(share.bytes_max).unwrap_or(usize::MAX), &budget),
+            usage_logs,
+            leases,
+            budget,
+            seed: Seed::random(),
+            retains_idle,
+            live_evictions: AtomicU64::new(0),
+            queue_groups: QueueGroups::default(),
+            snapshot_lock: std::sync::Mutex::new(()),
+            lost_fence_max: AtomicU64::new(0),
+        }
+    }
+
+    /// Decides a plan: charges all of it or nothing. The enforced charges decide.
+    ///
+    /// A denial that counts nothing only reads. It is valid for the moment at which the limit that denied was read. The
+    /// outcomes of the other limits are from the same moment, within the duration of the call.
+    pub fn check(&self, plan: &Plan<'_>, now: Timestamp) -> Outcomes {
+        match plan.charges() {
+            [charge] => std::iter::once(self.check_charge(charge, now).outcome()).collect(),
+            charges => {
+                let counts_denied = charges.iter().any(|charge| charge.counter.algorithm().counts_denied());
+                let denied = if counts_denied { None } else { self.peek_denied(plan, now) };
+                denied.unwrap_or_else(|| self.transact(plan, now, None).0)
+            }
+        }
+    }
+
+    /// Decides a plan of one charge. A request whose only charge is [observed](Role::Observed) always passes. Its
+    /// decision is what the limit would have decided.
+    #[inline]
+    pub fn check_charge(&self, charge: &Charge<'_>, now: Timestamp) -> Decision {
+        // Most callers pass a constant role, so this check costs them nothing.
+        if charge.role == Role::Observed {
+            return self.check_observed(charge, now);
+        }
+        let tag = self.seed.tag(charge);
+        let timed_cost = TimedCost { now, cost: charge.cost };
+        match charge.counter.algorithm() {
+            Algorithm::Packed(algorithm) => match algorithm {
+                // A separate function for each algorithm: one function for all would be slower for each.
+                PackedAlgorithm::Gcra(one) => self.decide_packed(tag, one, timed_cost),
+                PackedAlgorithm::TokenBucket(one) => self.decide_packed(tag, one, timed_cost),
+                PackedAlgorithm::LeakyBucket(one) => self.decide_packed(tag, one, timed_cost),
+                PackedAlgorithm::FixedWindow(one) => self.decide_packed(tag, one, timed_cost),
+                PackedAlgorithm::SlidingWindow(one) => self.decide_packed(tag, one, timed_cost),
+            },
+            Algorithm::UsageLog(one) => self.check_usage_log(tag, one, timed_cost),
+            Algorithm::Leases(one) => self.check_leases(tag, one, timed_cost),
+        }
+    }
+
+    // The functions below are not inlined: with them, `check_charge` would be too large to be inlined into its callers.
+
+    #[cold]
+    #[inline(never)]
+    fn check_observed(&self, charge: &Charge<'_>, now: Timestamp) -> Decision {
+        let mut plan = Plan::new();
+        // Cannot fail: an empty plan has room for one charge.
+        let _ = plan.add(*charge);
+        Decision::merge(&self.transact(&plan, now, None).0)
+    }
+
+    #[inline(never)]
+    fn check_usage_log(&self, tag: u64, algorithm: &UsageLogAlgorithm, timed_cost: TimedCost) -> Decision {
+        let charge = |log: &mut UsageLog| algorithm.charge(log, timed_cost);
+        Decision::of_one(self.decide_sharded(&self.usage_logs, tag, algorithm, timed_cost, charge))
+    }
+
+    #[inline(never)]
+    fn check_leases(&self, tag: u64, algorithm: &Concurrency, timed_cost: TimedCost) -> Decision {
+        let charge = |leases: &mut Leases| {
+            let grant = self.raise_above_lost_fence(algorithm.next_grant(leases, timed_cost.now));
+            leases.acquire(grant, timed_cost.cost, timed_cost.now);
+        };
+        Decision::of_one(self.decide_sharded(&self.leases, tag, algorithm, timed_cost, charge))
+    }
+
+    /// Refunds a plan: the newest units of each key, at most what the key has used. Leases are
+    /// [released](Self::release) instead. Wakes no waiter: wait queues belong to limiters and engines.
+    pub fn refund(&self, plan: &Plan<'_>, now: Timestamp) {
+        plan.charges().iter().for_each(|charge| self.refund_newest(charge, now));
+    }
+
+    /// Refunds the newest units of a charge.
+    fn refund_newest(&self, charge: &Charge<'_>, now: Timestamp) {
+        if charge.cost == 0 {
+            return;
+        }
+        let (tag, timed_cost) = (self.seed.tag(charge), TimedCost { now, cost: charge.cost });
+        match charge.counter.algorithm() {
+            Algorithm::Packed(algorithm) => {
+                self.update_packed(tag, |state| algorithm.refund(state, timed_cost));
+            }
+            Algorithm::UsageLog(algorithm) => {
+                let shard = &mut self.usage_logs.lock(shard_of(tag));
+                if shard.contains(tag) {
+                    self.update_sharded(ShardEntry { shards: &self.usage_logs, shard, tag }, now, |log| {
+                        algorithm.refund(log, timed_cost);
+                        ((), now.saturating_add(algorithm.reset_after(log, now)))
+                    });
+                }
+            }
+            Algorithm::Leases(_) => {}
+        }
+    }
+
+    /// Refunds a request that was admitted at `at` with a delay and has not left yet. A leaky bucket gets the full cost
+    /// back. So does another bucket if it was not charged since: it returns to its earlier state, to a fraction of a
+    /// nanosecond. All other charges are refunded as of `at`.
+    pub(crate) fn refund_delayed(
+        &self,
+        plan: &Plan<'_>,
+        outcomes: &[Outcome],
+        at: Timestamp,
+        now: Timestamp,
+    ) {
+        for (charge, outcome) in plan.charges().iter().zip(outcomes) {
+            let algorithm = charge.counter.algorithm();
+            let is_fully_refunded = match algorithm {
+                Algorithm::Packed(PackedAlgorithm::LeakyBucket(_)) => true,
+                Algorithm::Packed(one @ (PackedAlgorithm::Gcra(_) | PackedAlgorithm::TokenBucket(_))) => {
+                    let free_ns = |at: Timestamp, after: Nanos| u128::from(at.as_nanos()) + after.get();
+                    let state = self.read_packed(self.seed.tag(charge)).state;
+                    free_ns(at, outcome.reset_after) == free_ns(now, one.reset_after(&state, now))
+                }
+                _ => false,
+            };
+            if is_fully_refunded {
+                self.refund_newest(charge, now);
+            } else {
+                let charged_at = ChargedAt::from_outcomes(&Plan::of_one(*charge), &[*outcome], at);
+                self.refund_charged_from(charge, charged_at.counted_from(algorithm), now);
+            }
+        }
+    }
+
+    /// As [`refund`](Self::refund), for a plan that was charged at a known instant. Later charges are not affected.
+    pub(crate) fn refund_charged_at(&self, plan: &Plan<'_>, charged_at: ChargedAt, now: Timestamp) {
+        for charge in plan.charges() {
+            self.refund_charged_from(charge, charged_at.counted_from(charge.counter.algorithm()), now);
+        }
+    }
+
+    /// As [`refund`](Self::refund), for one charge whose units count from a known instant.
+    pub(crate) fn refund_charged_from(&self, charge: &Charge<'_>, from: Timestamp, now: Timestamp) {
+        let (tag, timed_cost) = (self.seed.tag(charge), TimedCost { now, cost: charge.cost });
+        match charge.counter.algorithm() {
+            _ if charge.cost == 0 => {}
+            Algorithm::Packed(algorithm) => {
+                self.update_packed(tag, |state| algorithm.refund_charged(state, timed_cost, from));
+            }
+            Algorithm::UsageLog(algorithm) => {
+                let shard = &mut self.usage_logs.lock(shard_of(tag));
+                if shard.contains(tag) {
+                    self.update_sharded(ShardEntry { shards: &self.usage_logs, shard, tag }, now, |log| {
+                        algorithm.refund_charged(log, timed_cost, from);
+                        ((), now.saturating_add(algorithm.reset_after(log, now)))
+                    });
+                }
+            }
+            Algorithm::Leases(_) => {}
+        }
+    }
+
+    /// Removes the states of the plan's keys. Costs do not matter.
+    pub fn reset(&self, plan: &Plan<'_>) {
+        for charge in plan.charges() {
+            let tag = self.seed.tag(charge);
+            match charge.counter.algorithm() {
+                Algorithm::Packed(_) => self.update_packed(tag, |state| *state = PackedState::NEVER_SEEN),
+                Algorithm::UsageLog(_) => self.remove_sharded(&self.usage_logs, tag),
+                Algorithm::Leases(_) => self.remove_sharded(&self.leases, tag),
+            }
+        }
+    }
+
+    pub(crate) fn queue_groups(&self) -> &QueueGroups {
+        &self.queue_groups
+    }
+
+    /// What the store holds, and what it had to evict.
+    pub fn stats(&self) -> MemoryStats {
+        MemoryStats {
+            bytes_used: self
+                .budget
+                .bytes_used()
+                .saturating_sub(self.usage_logs.bytes_spare() + self.leases.bytes_spare()),
+            bytes_max: self.budget.bytes_max(),
+            live_evictions: self.live_evictions.load(Ordering::Relaxed),
+        }
+    }
+
+    fn decide_sharded<A>(
+        &self,
+        shards: &Shards<A::State>,
+        tag: u64,
+        algorithm: &A,
+        timed_cost: TimedCost,
+        charge: impl FnOnce(&mut A::State),
+    ) -> Outcome
+    where
+        A: LimitAlgorithm<State: ShardedState>,
+    {
+        let shard = &mut shards.lock(shard_of(tag));
+        let charge_decision =
+            ChargeDecision::of_one(shard.with_state(tag, |state| algorithm.outcome_kind(state, timed_cost)));
+        self.charge_sharded(ShardEntry { shards, shard, tag }, algorithm, timed_cost, charge_decision, charge)
+    }
+
+    /// Raises the fencing token of a grant above those of dropped states. Its shard is locked.
+    pub(super) fn raise_above_lost_fence(&self, grant: Grant) -> Grant {
+        let least = FencingToken::new(self.lost_fence_max.load(Ordering::Relaxed).saturating_add(1));
+        Grant { fencing_token: grant.fencing_token.max(least), ..grant }
+    }
+
+    /// Charges a state if the decision requires it, and returns the outcome.
+    pub(super) fn charge_sharded<A>(
+        &self,
+        entry: ShardEntry<'_, A::State>,
+        algorithm: &A,
+        timed_cost: TimedCost,
+        charge_decision: ChargeDecision,
+        charge: impl FnOnce(&mut A::State),
+    ) -> Outcome
+    where
+        A: LimitAlgorithm<State: ShardedState>,
+    {
+        if !algorithm.is_charged(timed_cost, charge_decision.decision) {
+            return entry
+                .shard
+                .with_state(entry.tag, |state| algorithm.outcome(state, timed_cost, charge_decision));
+        }
+        self.update_sharded(entry, timed_cost.now, |state| {
+            charge(state);
+            let outcome = algorithm.outcome(state, timed_cost, charge_decision);
+            (outcome, timed_cost.now.saturating_add(outcome.reset_after))
+        })
+    }
+
+    /// Changes a state. `change` returns a result and the instant from which the state is idle.
+    pub(super) fn update_sharded<S: ShardedState, R>(
+        &self,
+        entry: ShardEntry<'_, S>,
+        now: Timestamp,
+        change: impl FnOnce(&mut S) -> (R, Timestamp),
+    ) -> R {
+        let ShardEntry { shards, shard, tag } = entry;
+        let mut eviction = self.eviction_context(now);
+        let result = shards.update(shard, tag, &mut eviction, change);
+        if eviction.live_evictions > 0 {
+            self.live_evictions.fetch_add(eviction.live_evictions, Ordering::Relaxed);
+        }
+        result
+    }
+
+    fn remove_sharded<S: ShardedState>(&self, shards: &Shards<S>, tag: u64) {
+        let mut shard = shards.lock(shard_of(tag));
+        shards.remove(&mut shard, tag, &mut self.eviction_context(Timestamp::from_nanos(0)));
+    }
+
+    fn eviction_context(&self, now: Timestamp) -> EvictionContext<'_> {
+        EvictionContext {
+            budget: &self.budget,
+            now: self.idle_before(now),
+            live_evictions: 0,
+            lost_fence_max: &self.lost_fence_max,
+        }
+    }
+
+    /// States that are idle at this instant may be dropped.
+    #[inline]
+    pub(super) fn idle_before(&self, now: Timestamp) -> Timestamp {
+        if self.retains_idle { Timestamp::from_nanos(0) } else { now }
+    }
+}
+
+impl fmt::Debug for MemoryStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryStore").field("stats", &self.stats()).finish_non_exhaustive()
+    }
+}

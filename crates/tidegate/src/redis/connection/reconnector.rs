@@ -1,0 +1,137 @@
+//! Keeps a server connected: replaces a broken connection, and retries while the server is down.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::backoff::{Backoff, PROBE_PAUSE, RETRY_PAUSE};
+use super::connect_error::ConnectError;
+use super::jitter::JitterRange;
+use super::probe::ConnectTimeouts;
+use super::server::Server;
+use super::stats::BreakerState;
+use crate::redis::runtime::AbortOnDrop;
+use crate::redis::topology::address_source::AddressSource;
+
+/// A connection that breaks earlier counts as short-lived: the next one may break too.
+const STABLE_AFTER: Duration = Duration::from_secs(1);
+
+/// A server with the task that keeps it connected. The task ends when this is dropped.
+pub(crate) struct ManagedServer {
+    pub server: Arc<Server>,
+    _reconnector: AbortOnDrop,
+}
+
+impl ManagedServer {
+    pub fn new(server: Arc<Server>) -> Self {
+        Self { _reconnector: AbortOnDrop::spawn(reconnect_loop(server.clone())), server }
+    }
+}
+
+/// Connects to all servers, with one attempt each. Some of them may be down, but not all. A lasting error
+/// fails the start.
+pub(crate) async fn connect_all(servers: Vec<Arc<Server>>) -> Result<Vec<ManagedServer>, ConnectError> {
+    let mut attempts = tokio::task::JoinSet::new();
+    for server in &servers {
+        let server = server.clone();
+        attempts.spawn(async move {
+            let result = server.connect(ConnectTimeouts::Startup).await;
+            (server, result)
+        });
+    }
+    let mut down = Vec::new();
+    while let Some(attempt) = attempts.join_next().await {
+        match attempt {
+            Ok((_, Ok(()))) => {}
+            Ok((server, Err(error))) if error.is_transient() => down.push((server, error)),
+            Ok((_, Err(error))) => return Err(error),
+            Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
+        }
+    }
+    if down.len() == servers.len()
+        && let Some((_, error)) = down.pop()
+    {
+        return Err(error);
+    }
+    for (server, error) in down {
+        server.open_breaker(&error);
+    }
+    Ok(servers.into_iter().map(ManagedServer::new).collect())
+}
+
+async fn reconnect_loop(server: Arc<Server>) {
+    let mut live_changes = server.subscribe_live();
+    let mut short_lived = ShortLived::Never;
+    let mut backoff = Backoff::default();
+    loop {
+        let live = live_changes.borrow_and_update().clone();
+        match live {
+            Some(live) => {
+                let opened_at = Instant::now();
+                tokio::select! {
+                    () = live.connection.until_broken() => server.drop_connection(live.generation),
+                    () = until_master_moved(&server) => server.drop_connection(live.generation),
+                    // The connection was dropped.
+                    _ = live_changes.changed() => {}
+                }
+                drop(live);
+                short_lived = if opened_at.elapsed() < STABLE_AFTER {
+                    short_lived.increment()
+                } else {
+                    ShortLived::Never
+                };
+                if let Some(pause) = pause_after_disconnect(server.breaker.state(), short_lived) {
+                    sleep(pause.pick()).await;
+                }
+            }
+            None => match server.connect(ConnectTimeouts::Background).await {
+                Ok(()) => backoff = Backoff::default(),
+                Err(error) => {
+                    server.connect_failed(&error);
+                    sleep(backoff.pause(server.breaker.state(), &error)).await;
+                }
+            },
+        }
+    }
+}
+
+/// How many connections in a row were short-lived.
+#[derive(Clone, Copy)]
+enum ShortLived {
+    Never,
+    Once,
+    Repeatedly,
+}
+
+impl ShortLived {
+    fn increment(self) -> Self {
+        if let Self::Never = self { Self::Once } else { Self::Repeatedly }
+    }
+}
+
+/// The pause before a lost connection is replaced. Some servers accept connections and then close them.
+fn pause_after_disconnect(breaker: BreakerState, short_lived: ShortLived) -> Option<JitterRange> {
+    match (breaker, short_lived) {
+        (BreakerState::Closed, ShortLived::Never) => None,
+        (BreakerState::Closed, ShortLived::Once) => Some(RETRY_PAUSE),
+        // Do not reconnect at once after repeated failures.
+        (BreakerState::Closed, ShortLived::Repeatedly) | (BreakerState::Open, _) => Some(PROBE_PAUSE),
+    }
+}
+
+/// Completes when the Sentinels report another master than the connected one. The old master may still reply.
+async fn until_master_moved(server: &Server) {
+    let AddressSource::Sentinels(sentinels) = &server.address_source else {
+        return std::future::pending().await;
+    };
+    let timeout_each = ConnectTimeouts::Background.per_server(server.config.timeout);
+    loop {
+        sentinels.master_check.notified().await;
+        if let Ok(master) = sentinels.query_master(&server.config, timeout_each).await
+            && master != server.address()
+        {
+            return;
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! TLS connections.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+use super::connect_error::{ConnectError, ConnectErrorKind};
+use crate::redis::url::Address;
+use crate::redis::{ClientCertificate, RedisSettings};
+
+/// The trusted root certificates, and the client certificate if there is one.
+pub(crate) struct Tls(TlsConnector);
+
+impl Tls {
+    pub fn new(settings: &RedisSettings) -> Result<Self, ConnectError> {
+        let tls_error = |message: String, hint: &'static str| {
+            ConnectError::new(ConnectErrorKind::Tls, &settings.url, message, hint)
+        };
+        let roots = match &settings.ca_file {
+            Some(file) => load_roots(file),
+            None => load_system_roots(),
+        }
+        .map_err(|message| {
+            tls_error(message, "give the certificate of the CA that signed the server's, as PEM")
+        })?;
+        let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| tls_error(error.to_string(), "this is a bug in Tidegate: please report it"))?
+            .with_root_certificates(roots);
+        let config = match &settings.client_certificate {
+            None => builder.with_no_client_auth(),
+            Some(client) => load_client_certificate(client)
+                .and_then(|(chain, key)| {
+                    builder.with_client_auth_cert(chain, key).map_err(|error| error.to_string())
+                })
+                .map_err(|message| {
+                    tls_error(message, "give a certificate and the private key that belongs to it, as PEM")
+                })?,
+        };
+        Ok(Self(TlsConnector::from(Arc::new(config))))
+    }
+
+    pub async fn connect(
+        &self,
+        address: &Address,
+        stream: TcpStream,
+    ) -> Result<TlsStream<TcpStream>, ConnectError> {
+        let tls_error = |message: String, hint: &'static str| {
+            ConnectError::new(ConnectErrorKind::Tls, address, message, hint)
+        };
+        let name = ServerName::try_from(address.host.to_string()).map_err(|_| {
+            tls_error(
+                format!("`{}` cannot be in a certificate", address.host),
+                "use the host's name in the URL as it is in its certificate",
+            )
+        })?;
+        self.0.connect(name, stream).await.map_err(|error| {
+            tls_error(
+                format!("no TLS connection: {error}"),
+                "the server must use TLS on that port; its certificate must name this host and be signed by a CA in the CA \
+                 file (`ca_file`, or `--store-ca`) or by one that the system trusts; redis:// is without TLS",
+            )
+        })
+    }
+}
+
+fn load_roots(file: &Path) -> Result<RootCertStore, String> {
+    let mut roots = RootCertStore::empty();
+    for certificate in load_certificates(file)? {
+        roots.add(certificate).map_err(|error| format!("{}: {error}", file.display()))?;
+    }
+    Ok(roots)
+}
+
+fn load_system_roots() -> Result<RootCertStore, String> {
+    let native = rustls_native_certs::load_native_certs();
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(native.certs);
+    if roots.is_empty() {
+        return Err("this system has no root certificates".to_owned());
+    }
+    Ok(roots)
+}
+
+type CertificateAndKey = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+
+fn load_client_certificate(client: &ClientCertificate) -> Result<CertificateAndKey, String> {
+    let chain = load_certificates(&client.certificate_file)?;
+    let key = PrivateKeyDer::from_pem_file(&client.key_file)
+        .map_err(|error| format!("{}: {error}", client.key_file.display()))?;
+    Ok((chain, key))
+}
+
+fn load_certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let certificates = CertificateDer::pem_file_iter(file)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|error| format!("{}: {error}", file.display()))?;
+    if certificates.is_empty() {
+        return Err(format!("{} holds no certificate", file.display()));
+    }
+    Ok(certificates)
+}
