@@ -1,4 +1,4 @@
-"""Fixtures: what they start, they stop, whatever becomes of the test."""
+"""Fixtures. Each stops what it started, even if the test fails."""
 
 import pathlib
 import subprocess
@@ -22,16 +22,16 @@ ROOT = pathlib.Path(__file__).parents[2]
 
 
 def pytest_addoption(parser):
-    parser.addoption("--tidegate", required=True, help="the binary that is tested")
-    parser.addoption("--parts", required=True, help="where scripts/install-test-parts put things")
+    parser.addoption("--tidegate", required=True, help="the binary to test")
+    parser.addoption("--parts", required=True, help="the directory of scripts/install-test-parts")
     parser.addoption(
-        "--stopped-for", type=float, default=10, metavar="SECONDS", help="how long Redis hangs under load; a minute, to be sure"
+        "--stopped-for", type=float, default=10, metavar="SECONDS", help="how long Redis hangs under load; 60 for a thorough run"
     )
 
 
 @pytest.fixture(scope="session")
 def root():
-    """Of the project."""
+    """The root directory of the project."""
     return ROOT
 
 
@@ -47,14 +47,14 @@ def binary(request):
 
 @pytest.fixture
 def stopping():
-    """What is appended is stopped at the end, the last first."""
+    """Appended objects are stopped at the end, the last one first."""
     started = []
     yield started
     failures = []
     for each in reversed(started):
         try:
             each.stop()
-        except Exception as failure:  # The others are to be stopped all the same.
+        except Exception as failure:  # Stop the others too.
             failures.append(failure)
     assert not failures
 
@@ -79,7 +79,7 @@ def tidegate(binary, tmp_path, closing, stopping):
 
 @pytest.fixture
 def fleet(tidegate):
-    """Starts servers that share a store: fleet(rules, url). What is said of a server is said of each."""
+    """Starts servers that share a store: fleet(rules, url). The options apply to each server."""
 
     def start(rules, url, *, servers=4, timeout="1s", flags=(), envs=(), **more):
         envs = [*envs, *[None] * (servers - len(envs))]
@@ -91,7 +91,7 @@ def fleet(tidegate):
 
 @pytest.fixture
 def kept(tmp_path, closing, stopping):
-    """Starts what has a directory of its own and is stopped at the end: kept(Kind, ...)."""
+    """Starts an object with its own directory and stops it at the end: kept(Kind, ...)."""
     count = 0
 
     def start(kind, *arguments, **more):
@@ -118,7 +118,7 @@ def redis_server(kept, parts):
 
 @pytest.fixture
 def redis_replica(kept, parts):
-    """Starts a Redis that follows another one."""
+    """Starts a replica of a Redis server."""
     return lambda master, **options: kept(replica_of, master, program=parts / "bin/redis-server", **options)
 
 
@@ -196,7 +196,7 @@ def closing():
 
 @pytest.fixture
 def run():
-    """Runs a command to its end, and shows what it said if it did not end as expected."""
+    """Runs a command to its end. Shows its output if the exit code is not the expected one."""
 
     def run(*command, code=0, **more):
         ended = subprocess.run(

@@ -1,4 +1,4 @@
-"""Sixteen clients over three protocols at once on one key: as many are admitted as the limit says, exactly."""
+"""Sixteen concurrent clients of three protocols on one key: exactly the limit is admitted."""
 
 import threading
 
@@ -9,7 +9,7 @@ LIMIT = 100
 CLIENTS_AT_ONCE = 16
 REQUESTS_EACH = 25
 
-# Windows so long that nothing comes back while the test runs.
+# The windows are so long that no unit comes back during the test.
 LIMITS = {
     "fixed_window": "{ limit: 100, per: 100d, algorithm: fixed_window }",
     "fixed_window_first_hit": "{ limit: 100, per: 1d, algorithm: fixed_window, align: first_hit }",
@@ -18,7 +18,7 @@ LIMITS = {
     "sub_windows": "{ limit: 100, per: 100d, algorithm: sub_windows }",
     "token_bucket": "{ limit: 100, per: 100d, algorithm: token_bucket }",
     "gcra": "{ limit: 100, per: 100d, algorithm: gcra }",
-    # One leaves at once, the others wait for their turn.
+    # One leaves immediately, the others wait.
     "leaky_bucket": "{ limit: 100, per: 100d, algorithm: leaky_bucket, queue: 99 }",
     "concurrency": "{ limit: 100, algorithm: concurrency, ttl: 1h }",
 }
@@ -31,7 +31,7 @@ ALLOWED = {"allowed", "delayed"}
 
 
 def all_at_once(clients, ask):
-    """What each client is answered, all of them starting at the same moment."""
+    """The answers of all clients, which start together."""
     gate, answers, failures = threading.Barrier(len(clients)), [], []
 
     def work(client):
@@ -80,7 +80,7 @@ rules:
     users = [f"user-{number % 4}" for number in range(CLIENTS_AT_ONCE)]
     by = dict(zip(map(id, clients), users, strict=True))
     answers = all_at_once(clients, lambda client: client.check("api", {"user": by[id(client)], "team": "red"}))
-    # Four users with 40 each want 160; the team has 100. What a user was denied by the team was not charged to them.
+    # Four users with 40 each want 160, but the team has 100. A request that the team's limit denies is not charged.
     assert sum(answer in ALLOWED for _, answer in answers) == 100
     left = [
         server.check({"user": f"user-{number}", "team": "blue"}, domain="api", path="/v1/peek", cost=0).json()["limits"]

@@ -1,4 +1,4 @@
-"""Commands and settings in the documentation, run as they are but for the ports."""
+"""Runs commands and settings of the documentation, with other ports."""
 
 import re
 import subprocess
@@ -9,8 +9,8 @@ from harness.documents import grpcurl_by, indented_block, on_free_ports, rules_o
 from harness.envoy import Envoy
 from harness.waiting import DEADLINE_S
 
-# Blocks marked as `sh`, all of a page in their order against one server with the rules that the page shows. The number
-# is how many there are at least: what is not found must not pass for what works.
+# All `sh` blocks of a page run in order against one server with the rules of the page. The number is the minimum of
+# blocks: a test that finds no blocks must fail.
 PAGES = [("docs/http.md", 9)]
 
 PER_USER = """
@@ -28,10 +28,10 @@ def test_commands_can_be_copied(root, tidegate, tmp_path, run, page, least):
     assert len(blocks) >= least
     for line, block in blocks:
         shell = on_free_ports(block, server)
-        # What reads only the beginning of an answer ends the one who writes it.
+        # No pipefail: a reader that closes early makes the writer fail.
         ended = run("bash", "-eu", "-c", shell, code=None, cwd=tmp_path)
         assert ended.returncode == 0, f"{page}:{line}\n{shell}\n{ended.stdout}\n{ended.stderr}"
-        # curl takes what it is answered for a success; a mistake in a command is one all the same.
+        # curl exits with 0 even for an error status, so look for one in the output.
         assert not re.search(r'"status": ?(4(?!29)|5)\d\d', ended.stdout), f"{page}:{line}\n{ended.stdout}"
 
 
@@ -50,7 +50,7 @@ def test_the_answer_in_the_readme(root, tidegate, run):
     server = tidegate()
     for _ in range(4):
         said = run("bash", "-c", on_free_ports(command, server)).stdout
-    # Times count down while the test runs.
+    # Times count down during the test.
     timeless = re.compile(r"^((?:x-ratelimit-)?(?:retry-after|reset): |ratelimit: .*;t=)\d+$", re.M)
     said = timeless.sub(r"\1N", said.replace("\r", ""))
     for line in timeless.sub(r"\1N", shown).splitlines():
@@ -64,7 +64,7 @@ def test_grpcurl_as_documented(root, tidegate, run, parts):
 
 
 def test_the_documented_settings_of_envoy(root, tidegate, upstream, stopping, parts, tmp_path):
-    """Three pieces, each put where it says it belongs."""
+    """The page has three pieces, each with the place where it belongs."""
     rules = """
 domain: api
 rules:
@@ -72,7 +72,7 @@ rules:
 """
     server = tidegate(rules)
     block = on_free_ports(indented_block(root / "docs/rls.md", "http_filters:"), server)
-    # A busy machine may need longer than the 20 ms that are a good choice otherwise.
+    # A busy machine may need longer than the recommended 20 ms.
     assert "timeout: 0.02s" in block
     block = block.replace("timeout: 0.02s", "timeout: 3600s")
     filters, rest = re.split(r"^# in a route or a virtual host:\n", block, flags=re.M)

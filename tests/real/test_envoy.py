@@ -1,4 +1,4 @@
-"""Envoy's rate limit filter asks Tidegate: what clients, the upstream and Envoy's access log get to see."""
+"""Envoy's rate limit filter with Tidegate: the view of clients, the upstream and Envoy's access log."""
 
 import time
 
@@ -19,8 +19,8 @@ def test_200_until_exactly_the_limit_then_429(tidegate, envoy, upstream):
     edge = envoy(tidegate(PER_USER), [descriptor("user")])
     assert statuses(edge, 5, user="ann") == [200, 200, 200, 429, 429]
     assert len(upstream.seen) == 3
-    assert statuses(edge, 4, user="bob") == [200, 200, 200, 429], "another user has a limit of their own"
-    assert statuses(edge, 5) == [200] * 5, "without the header nothing is asked"
+    assert statuses(edge, 4, user="bob") == [200, 200, 200, 429], "each user has an own limit"
+    assert statuses(edge, 5) == [200] * 5, "without the header Envoy does not ask"
 
 
 def test_rate_limits_of_the_route_itself(tidegate, envoy):
@@ -76,9 +76,9 @@ rules:
 """
     edge = envoy(tidegate(rules), [descriptor("user"), descriptor("team")])
     assert statuses(edge, 6, user="ann", team="red") == [200, 200, 429, 429, 429, 429]
-    assert statuses(edge, 3, user="bob", team="red") == [200, 200, 429], "the team has 2 left, and bob as many"
+    assert statuses(edge, 3, user="bob", team="red") == [200, 200, 429], "both the team and bob have 2 left"
     assert get(edge, user="eve", team="red").status_code == 429, "the team has none left"
-    assert statuses(edge, 2, user="eve", team="blue") == [200, 200], "which cost eve nothing"
+    assert statuses(edge, 2, user="eve", team="blue") == [200, 200], "the denied request cost eve nothing"
 
 
 def test_several_entries_in_one_descriptor(tidegate, envoy):
@@ -141,7 +141,7 @@ rules:
     edge = envoy(tidegate(rules), [descriptor("user")])
     began = time.monotonic()
     assert statuses(edge, 4, user="ann") == [200] * 4
-    # One passes at once, each other a fifth of a second after the one before, or later.
+    # One passes immediately, and each of the others at least 0.2 s after the one before.
     assert time.monotonic() - began >= 0.59
 
 
@@ -170,7 +170,7 @@ descriptors:
     assert statuses(edge, 4, user="ann") == [200, 200, 200, 429]
     assert statuses(edge, 6, user="vip") == [200] * 6
     assert statuses(edge, 2, user="bot-7") == [200, 429]
-    assert statuses(edge, 2, user="bot-8") == [200, 429], "each value of a wildcard has a counter of its own"
+    assert statuses(edge, 2, user="bot-8") == [200, 429], "each value of a wildcard has its own counter"
     assert statuses(edge, 2, team="red", operation="write") == [200, 429]
     assert statuses(edge, 2, team="red", operation="read") == [200, 200]
     assert upstream.seen[-1]["x-tidegate-decision"] == "shadow_denied"
@@ -227,11 +227,11 @@ rules:
         return answer.status_code, int(answer.headers["x-ratelimit-remaining"])
 
     assert remaining(four="ann") == (200, 6)
-    assert remaining(peek="ann") == (200, 6), "an addend of 0 asks and charges nothing"
+    assert remaining(peek="ann") == (200, 6), "an addend of 0 charges nothing"
     assert remaining(by="ann", cost=5) == (200, 1)
-    assert remaining(four="ann") == (429, 1), "four do not fit, and are not charged"
+    assert remaining(four="ann") == (429, 1), "four units do not fit and are not charged"
     assert remaining(by="ann", cost=1) == (200, 0)
-    assert remaining(peek="ann") == (200, 0), "nothing is asked for, and nothing is over"
+    assert remaining(peek="ann") == (200, 0), "an addend of 0 passes at the limit"
 
 
 def test_tokens_that_are_known_only_when_the_response_is_done(tidegate, envoy):
@@ -281,7 +281,7 @@ rules:
     assert denied["status"] == 429 and "RL" in denied["flags"]
     assert denied["metadata"]["decision"] == "denied"
     assert denied["metadata"]["rule"] == "per-user"
-    assert "ann" not in str(denied["metadata"]), "who it was is not in it"
+    assert "ann" not in str(denied["metadata"]), "the metadata does not contain the key"
 
 
 def logged(edge, count):

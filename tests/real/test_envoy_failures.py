@@ -1,4 +1,4 @@
-"""Envoy when Tidegate is away, comes back, or changes its rules."""
+"""Envoy while Tidegate is down, restarts, or reloads its rules."""
 
 import threading
 
@@ -40,10 +40,10 @@ def test_envoys_failure_mode_while_tidegate_is_down_and_recovery(tidegate, envoy
 
     assert server.stop() == 0
     assert [status(edge, "ann") for _ in range(4)] == [while_away] * 4
-    assert edge.counter("upstream.ratelimit.error") >= 4, "Envoy knows that it could not ask"
+    assert edge.counter("upstream.ratelimit.error") >= 4, "Envoy counts the failed calls"
 
     server.restart()
-    # Envoy connects again by itself. While it could not, nothing was charged, and what was before is remembered.
+    # Envoy reconnects by itself. Nothing was charged meanwhile, and the counters from before are kept.
     errors = edge.counter("upstream.ratelimit.error")
     wait_for("Envoy asks again", lambda: status(edge, "bob") and edge.counter("upstream.ratelimit.ok") > 2)
     assert [status(edge, "ann") for _ in range(2)] == [200, 429]
@@ -67,22 +67,22 @@ def test_rules_are_replaced_under_traffic(tidegate, envoy):
     for thread in threads:
         thread.start()
     try:
-        # Each number of requests is waited for, so that there is traffic before, while and after rules change.
+        # Wait for these numbers of requests, so that there is traffic before, during and after each change.
         wait_for("there is traffic", lambda: count() >= 50)
         for limit in (200_000, 300_000, 250_000):
             before = count()
             server.rules.write_text(RULES.format(limit=limit))
-            wait_for(f"a limit of {limit} is in force", lambda limit=limit: stands(server)[0] == limit)
+            wait_for(f"a limit of {limit} is active", lambda limit=limit: stands(server)[0] == limit)
             wait_for("there is more traffic", lambda before=before: count() >= before + 50)
         assert set(seen[0] + seen[1]) == {200}
-        # Less than was used already, so whoever comes now is over it: nobody was handed a fresh window.
+        # Less than already used, so all requests are denied: a reload gives no fresh window.
         server.rules.write_text(RULES.format(limit=20))
-        wait_for("both are denied", lambda: all(429 in answers for answers in seen))
+        wait_for("both clients are denied", lambda: all(429 in answers for answers in seen))
     finally:
         stop.set()
         for thread in threads:
             thread.join()
     for answers in seen:
-        # Each asks one at a time: once it is denied, it stays denied. No request failed.
+        # Each client sends one request at a time, so after the first denial all are denied. No request failed.
         first = answers.index(429)
         assert set(answers[:first]) == {200} and set(answers[first:]) == {429}

@@ -1,4 +1,4 @@
-"""Dry runs and shadow bans behind Envoy: the upstream gets to know of them, and clients do not."""
+"""Dry runs and shadow bans behind Envoy: visible to the upstream, hidden from clients."""
 
 from harness.envoy import descriptor, get, statuses
 
@@ -8,13 +8,13 @@ BAN = "  - { name: ban, match: { user: mallory }, limit: 1 per hour, action: sha
 
 
 def told(answer):
-    """What Envoy tells a client of its limits, but for the seconds, which pass while a test runs."""
+    """What Envoy tells a client about its limits, without seconds, which change while the test runs."""
     names = ["x-ratelimit-limit", "x-ratelimit-remaining"]
     return answer.status_code, *(answer.headers.get(name) for name in names)
 
 
 def envoy_that_tells(tidegate, envoy, rules):
-    """Envoy makes headers for clients of what it is answered, and nobody else does."""
+    """Envoy makes headers for clients from the statuses. Tidegate adds none."""
     server = tidegate("domain: edge\nrules:\n" + rules, flags=["--rls-details", "off"])
     return envoy(server, [descriptor("user")], ratelimit={"enable_x_ratelimit_headers": "DRAFT_VERSION_03"})
 
@@ -52,7 +52,7 @@ def test_who_is_shadow_banned_sees_success_and_the_upstream_is_told(tidegate, en
     first, second = get(edge, user="mallory"), get(edge, user="mallory")
     assert (first.status_code, second.status_code) == (200, 200)
     assert [seen.get("x-tidegate-decision") for seen in upstream.seen] == [None, "shadow_banned"]
-    assert sorted(first.headers) == sorted(second.headers), "the client cannot tell"
+    assert sorted(first.headers) == sorted(second.headers), "the client sees no difference"
 
 
 def test_who_is_shadow_banned_is_told_of_every_limit_but_that_one(tidegate, envoy):
@@ -63,17 +63,17 @@ def test_who_is_shadow_banned_is_told_of_every_limit_but_that_one(tidegate, envo
     with_ban = envoy_that_tells(tidegate, envoy, BAN + SHOWN)
     before = told(get(with_ban, user="mallory"))
     assert before == told(get(without, user="mallory")) == (200, '3, 3;w=3600;name="shown"', "2")
-    # A ban charges nothing to any limit, so what is left stays as it was, and nothing is ever denied.
+    # A ban charges no limit, so `remaining` stays the same and nothing is denied.
     banned = [get(with_ban, user="mallory") for _ in range(4)]
     assert [told(answer) for answer in banned] == [before] * 4
-    assert all(1 <= int(answer.headers["x-ratelimit-reset"]) <= 1200 for answer in banned), "of one in three per hour"
-    # Whom it does not concern, it does not.
+    assert all(1 <= int(answer.headers["x-ratelimit-reset"]) <= 1200 for answer in banned), "one of 3 per hour is used"
+    # Other users are not affected.
     for edge in [without, with_ban]:
         assert [told(get(edge, user="ann"))[2] for _ in range(3)] == ["2", "1", "0"]
 
 
 def test_what_clients_write_into_the_marks_can_be_taken_out_before(tidegate, envoy, upstream):
-    """Envoy adds headers for the upstream to those that are there, so the edge takes those of clients out."""
+    """Envoy adds its headers to those of the client, so the edge must remove the client's first."""
     rules = """
 domain: edge
 rules:

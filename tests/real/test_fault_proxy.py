@@ -1,4 +1,4 @@
-"""The link that fails when it is told to does fail, in each of its ways."""
+"""The fault proxy fails in each of its modes."""
 
 import time
 
@@ -30,7 +30,7 @@ def test_each_way_to_fail(redis_server, fault_proxy):
         before = proxy.connections
         proxy.resets_once()
         try:
-            client.ping()  # It may have noticed before it asks.
+            client.ping()  # The client may have noticed the reset before it sends.
         except redis.ConnectionError:
             pass
         assert client.ping()

@@ -1,4 +1,4 @@
-"""`tidegate serve` as it comes: what it prints is to be copied, and shows a 200, then a 429."""
+"""`tidegate serve` without settings prints commands to copy, which show a 200 and then a 429."""
 
 import os
 import re
@@ -11,7 +11,7 @@ from harness.waiting import wait_for
 
 @pytest.fixture
 def printed(binary, tmp_path, stopping):
-    """What a server without any settings but free ports prints."""
+    """The output of a server without settings, except for free ports."""
     ports = [part for name in ("http", "grpc", "resp", "admin") for part in (f"--{name}", "127.0.0.1:0")]
     env = {name: value for name, value in os.environ.items() if not name.startswith("TIDEGATE_")}
     process = Process([binary, "serve", *ports], tmp_path / "tidegate", env=env, cwd=tmp_path)
@@ -51,3 +51,9 @@ def test_grpcurl(printed, run, parts):
     grpcurl = grpcurl_by(parts / "venv/bin/buf")
     shown = run("bash", "-c", grpcurl + command(printed, "grpcurl")).stdout
     assert re.findall(r'"overallCode": *"(\w+)"', shown) == ["OK"] * 3 + ["OVER_LIMIT"], shown
+
+
+def test_the_readme_shows_what_is_printed(root, printed):
+    shown = re.search(r"^```text\n(http 127.*?)^```$", (root / "README.md").read_text(), re.M | re.S)[1]
+    ports = re.compile(r"(?<=127\.0\.0\.1:)\d+|(?<=-p )\d+")
+    assert ports.sub("PORT", printed) == ports.sub("PORT", shown)

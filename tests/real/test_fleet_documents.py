@@ -1,4 +1,4 @@
-"""docs/fleet.md: its commands run as they are but for the ports, its ACL rule lets Tidegate do all it does, its alerts are some."""
+"""docs/fleet.md: its commands work (with other ports), its ACL rule is sufficient, its alerts are valid."""
 
 import os
 import pathlib
@@ -15,7 +15,7 @@ from harness.processes import Process
 from harness.waiting import DEADLINE_S, wait_for
 
 REDIS, CHECKS, ADMINS, BALANCER = range(7001, 7007), (8101, 8102, 8103), (9101, 9102, 9103), 8100
-# Where nobody is given a port by the system, and the bus of a cluster is 10,000 above.
+# Below the system's range of ephemeral ports. The cluster bus uses the port plus 10,000.
 PORTS, BUS_ABOVE = range(12_000, 22_000), 10_000
 PASSWORD = "secret"
 
@@ -27,7 +27,7 @@ def page(root):
 
 @pytest.fixture
 def ports(closing):
-    """Free ports in place of those that the page has."""
+    """Free ports that replace those of the page."""
     chosen = {}
     free = iter(PORTS[os.getpid() % 5_000 :])
     for port in (*REDIS, *CHECKS, *ADMINS, BALANCER):
@@ -36,7 +36,7 @@ def ports(closing):
 
 
 def kept(ports, closing):
-    """Keeps these ports for whoever asks for them by their numbers, if all of them are free."""
+    """Reserves these ports if all of them are free. Processes can still bind them by number."""
     sockets = []
     for port in ports:
         one = closing(socket.socket())
@@ -53,8 +53,7 @@ def kept(ports, closing):
 
 @pytest.fixture
 def shell(root, binary, parts, tmp_path, ports):
-    """Runs blocks of the page one after the other in one shell, at the root of a copy of the examples, and hands over what
-    it said with the page's own ports."""
+    """Runs blocks of the page in one shell, in a copy of the examples. Returns the output with the ports of the page."""
     at_root, tools = tmp_path / "root", tmp_path / "bin"
     shutil.copytree(root / "examples", at_root / "examples")
     for example in (at_root / "examples/fleet").iterdir():
@@ -68,7 +67,7 @@ def shell(root, binary, parts, tmp_path, ports):
 
     def run(blocks):
         script = tmp_path / "script.sh"
-        # A busy machine may need longer than what is a good choice otherwise.
+        # A busy machine may need longer than the recommended timeout.
         text = with_ports("\n".join(blocks), ports).replace("--store-timeout 50ms", "--store-timeout 30s")
         script.write_text(text)
         process = Process(["bash", "-eux", script], tmp_path / "shell", env=env, cwd=at_root)
@@ -79,14 +78,14 @@ def shell(root, binary, parts, tmp_path, ports):
         return with_ports(process.stdout(), back)
 
     yield run
-    # The commands stop what they start, unless one of them failed.
+    # The commands stop the processes that they start, unless one of them failed.
     for pid in uses(at_root):
         os.kill(pid, signal.SIGTERM)
-    wait_for("all that was started has ended", lambda: not any(uses(at_root)))
+    wait_for("all started processes have ended", lambda: not any(uses(at_root)))
 
 
 def uses(directory):
-    """Processes that run in a directory, or below it."""
+    """The processes whose working directory is in this directory."""
     for process in pathlib.Path("/proc").glob("[0-9]*"):
         try:
             where = (process / "cwd").resolve(strict=True)
@@ -105,24 +104,24 @@ def section_of(page, heading):
 
 
 def assert_shows(section, said):
-    """Every line that the section shows as an answer was said, in that order."""
+    """The output has every answer line of the section, in the same order."""
     shown = [line.strip() for line in section.splitlines() if re.match(r"    .*\d{3}, \d+ left$", line)]
     assert len(shown) == 6
     assert [line for line in said.splitlines() if line.endswith(" left")] == shown, said
 
 
-# The two that choose ports by number run on one worker, so that they do not choose the same.
+# The two tests that choose ports by number run on one worker, so that they do not choose the same ports.
 BY_NUMBER = pytest.mark.xdist_group("ports by number")
 
 
 @BY_NUMBER
 def test_three_servers_on_a_cluster(page, shell):
-    section = section_of(page, "Three servers on a Redis Cluster")
+    section = section_of(page, "Three nodes on a Redis Cluster")
     said = shell(commands_of(section))
     assert_shows(section, said)
     assert "tg:1{ann}" in said and "tg:1nodes" in said
     assert re.search(r"^tidegate_store_live_nodes 3$", said, re.M), said
-    assert said.splitlines().count('"degraded":false') == 5, "all users are decided by Redis again"
+    assert said.splitlines().count('"degraded":false') == 5, "Redis decides all users again"
 
 
 @BY_NUMBER
@@ -132,7 +131,7 @@ def test_sticky_routing(page, shell):
 
 
 def test_no_command_is_left_out(page):
-    sections = ("Three servers on a Redis Cluster", "Sticky routing, without Redis")
+    sections = ("Three nodes on a Redis Cluster", "Sticky routing, without Redis")
     run = sum(len(commands_of(section_of(page, heading))) for heading in sections)
     assert run == len(list(shell_blocks(page))) >= 9
 
@@ -152,7 +151,7 @@ def acl(page):
 
 
 def do_everything(server):
-    """All that is ever said to Redis. Nothing of it fails."""
+    """Uses every operation of Redis. None may fail."""
     about = {"domain": "api", "attributes": {"user": "ann", "address": "10.1.2.3"}}
 
     def post(base, path, **more):
@@ -179,7 +178,7 @@ def test_the_acl_user_may_do_all_that_is_needed(page, tidegate, redis_server, re
     do_everything(server)
     store.ask("SCRIPT", "FLUSH")
     do_everything(server)
-    assert store.ask("ACL", "LOG") == [], "nothing was refused"
+    assert store.ask("ACL", "LOG") == [], "Redis denied no command"
 
 
 def test_the_acl_user_in_a_cluster(page, tidegate, redis_cluster):
@@ -188,7 +187,7 @@ def test_the_acl_user_in_a_cluster(page, tidegate, redis_cluster):
         node.ask(*acl(page))
     url = store.url.replace("://", f"://tidegate:{PASSWORD}@")
     do_everything(tidegate(RULES, flags=["--store", url, "--store-timeout", "30s"]))
-    assert all(node.ask("ACL", "LOG") == [] for node in store.nodes), "nothing was refused"
+    assert all(node.ask("ACL", "LOG") == [] for node in store.nodes), "Redis denied no command"
 
 
 def test_the_acl_user_may_do_nothing_else(page, redis_server):

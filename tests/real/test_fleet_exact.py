@@ -1,4 +1,4 @@
-"""Four servers, 32 clients, one store: as many pass as the limit says, exactly, whoever was asked."""
+"""Four servers, 32 clients, one store: together they admit exactly the limit."""
 
 import time
 
@@ -12,7 +12,7 @@ CLIENTS_AT_ONCE = 32
 REQUESTS_EACH = 8
 USERS = [f"user-{number}" for number in range(4)]
 
-# Windows so long that nothing comes back while the test runs.
+# The windows are so long that no unit comes back during the test.
 LIMITS = {
     "fixed_window": "{ limit: 40, per: 100d, algorithm: fixed_window }",
     "fixed_window_first_hit": "{ limit: 40, per: 1d, algorithm: fixed_window, align: first_hit }",
@@ -26,22 +26,22 @@ LIMITS = {
     "sub_windows_loose": "{ limit: 40, per: 100d, algorithm: sub_windows, sub_windows: 7, strict: false }",
     "token_bucket": "{ limit: 7, per: 100d, burst: 40, algorithm: token_bucket }",
     "gcra": "{ limit: 37, per: 100d, burst: 40, algorithm: gcra }",
-    # What one unit takes has more nanoseconds than a double can count.
+    # The time of one unit in nanoseconds exceeds the precision of a double.
     "gcra_once_in_years": "{ limit: 1, per: 3650d, burst: 40, algorithm: gcra }",
-    # One leaves at once, the others wait for their turn.
+    # One leaves immediately, the others wait.
     "leaky_bucket": "{ limit: 7, per: 100d, algorithm: leaky_bucket, queue: 39 }",
     "concurrency": "{ limit: 40, algorithm: concurrency, ttl: 1h }",
 }
-# After the first nobody comes far enough behind it.
+# No other request comes late enough after the first.
 ADMITTED = {"sliding_log_min_interval": 1}
 
-# What the store does not decide in time does not pass. So nothing passes that it did not count.
+# Requests that the store does not decide in time are denied. So only counted requests pass.
 RULES = rules(*(rule(name, limit, on_store_failure="deny") for name, limit in LIMITS.items()))
 
 
 @pytest.fixture(params=["single", "cluster", "redis-6.2", "valkey-9.1"])
 def url(request):
-    """Where the store is, of each kind."""
+    """The URL of a store of each kind."""
     if request.param == "cluster":
         return request.getfixturevalue("redis_cluster")().url
     programs = {"redis-6.2": "redis-server-6.2", "valkey-9.1": "valkey-server-9.1"}
@@ -62,10 +62,10 @@ def test_admitted_is_the_limit_exactly(fleet, url, closing):
         answers = all_at_once(clients, REQUESTS_EACH, ask)
         assert len(answers) == CLIENTS_AT_ONCE * REQUESTS_EACH
         lost = running.undecided() - undecided
-        assert lost < LIMIT / 2, f"{name}: the store did not decide {lost} in a second"
+        assert lost < LIMIT / 2, f"{name}: the store did not decide {lost} requests within a second"
         for user in USERS:
             admitted, due = passed(answers, user), ADMITTED.get(name, LIMIT)
-            # What was not decided in time may have been charged.
+            # Requests that were not decided in time may have been charged.
             if not due - lost <= admitted <= due:
                 wrong.append(f"{name}, {user}: {admitted} of {due} passed, {lost} undecided")
     assert not wrong, wrong
@@ -90,7 +90,7 @@ def test_costs_add_up_to_the_limit(fleet, redis_server, closing):
             cost = 1 + number % 3
             return cost if client.ask({"by": name, "user": "ann"}, cost=cost).passes else 0
 
-        # The last ones cost 1, so that nothing is left over.
+        # The last requests cost 1, so that no unit is left.
         used = sum(all_at_once(clients, 3, ask))
         while clients[0].ask({"by": name, "user": "ann"}).passes:
             used += 1
@@ -112,13 +112,13 @@ def test_leases_are_held_by_one_and_given_back_anywhere(fleet, redis_server, red
     leases = acquired()
     assert len(leases) == LIMIT
     fences = [lease["fence"] for lease in leases]
-    assert len(set(fences)) == LIMIT, "each has its own number"
+    assert len(set(fences)) == LIMIT, "each fence is unique"
 
     def end(client, path, token):
         return client.ask(asked, path=path, token=token)
 
     for number, lease in enumerate(leases):
-        # Whoever is asked: a lease is not the server's that gave it.
+        # Any server can renew or release a lease.
         renewed = end(clients[number % CLIENTS_AT_ONCE], "/v1/renew", lease["token"])
         assert (renewed.status, renewed.body["result"]) == (200, "renewed")
         token = renewed.body["lease"]["token"]
@@ -129,7 +129,7 @@ def test_leases_are_held_by_one_and_given_back_anywhere(fleet, redis_server, red
 
     more = acquired()
     assert len(more) == LIMIT
-    assert min(lease["fence"] for lease in more) > max(fences), "a later lease has a greater number"
+    assert min(lease["fence"] for lease in more) > max(fences), "a later lease has a higher fence"
 
 
 def test_cl_throttle_counts_for_all(fleet, redis_server, closing):
@@ -158,23 +158,23 @@ def test_what_is_given_back_at_one_is_seen_by_all(fleet, redis_server, closing):
     asked = {"by": "gcra", "user": "ann"}
     answers = all_at_once(clients, 20, lambda client, _: client.ask(asked).passes)
     assert sum(answers) == LIMIT
-    # Now each of them knows that it is over, without asking.
+    # Now each server denies from its deny cache.
     assert [client.ask(asked).decision for client in clients] == ["denied"] * 4
 
     reply = operate(running.servers[0], "/v1/refund", asked, cost=4)
     assert reply.status_code == 200, reply.text
     for client in clients:
-        wait_for("it is seen", lambda client=client: client.ask(asked).passes)
-    assert [client.ask(asked).decision for client in clients] == ["denied"] * 4, "four were given back, and no more"
+        wait_for("the server sees it", lambda client=client: client.ask(asked).passes)
+    assert [client.ask(asked).decision for client in clients] == ["denied"] * 4, "only four were refunded"
 
     reply = operate(running.servers[0], "/v1/reset", asked)
     assert reply.status_code == 200, reply.text
     for client in clients:
-        wait_for("it is seen", lambda client=client: client.ask(asked).passes)
+        wait_for("the server sees it", lambda client=client: client.ask(asked).passes)
 
 
 def test_who_is_held_is_let_go_at_the_rate_of_all(fleet, redis_server, closing):
-    """Sixteen a second, for four servers together, and not for each."""
+    """Sixteen per second for four servers together, not for each."""
     held = rule("held", "{ limit: 16, per: 1s, burst: 1 }", action="{ delay: { max_wait: 1h } }")
     running = fleet(rules(held), redis_server().url)
     clients = [closing(client) for client in running.clients(16)]
@@ -221,4 +221,4 @@ def test_all_keys_go_by_themselves(fleet, redis_server, closing):
         return [name for name in store.keys() if "nodes" not in name]
 
     assert all(store.ask("PTTL", name) != -1 for name in store.keys())
-    wait_for("all but the day's are gone", lambda: len(left()) == calendar)
+    wait_for("only the key of the calendar day is left", lambda: len(left()) == calendar)

@@ -1,7 +1,7 @@
-"""A master dies under load and a replica takes its place: service goes on, and what was lost is measured.
+"""A master dies under load and a replica takes over: the service continues, and the loss is measured.
 
-Redis replicates after it has answered. What a master had not sent on when it died is counted by nobody: of each key at
-most one limit passes once more, for each time that happens.
+Redis replicates after it has answered. Writes that a master had not replicated when it died are lost: for each failover, at
+most the limit of each key passes once more.
 """
 
 import time
@@ -17,13 +17,13 @@ USERS = [f"user-{number}" for number in range(24)]
 
 RULES = rules(
     rule("strict", f"{{ limit: {LIMIT}, per: 100d }}", on_store_failure="deny"),
-    # Never over, so that it shows whether there is an answer.
+    # Never denies, so it shows whether the store answers.
     rule("served", "{ limit: 1000000, per: 1h }"),
 )
 
 
 def kill_under_load(running, kill, is_over, what):
-    """Kills under load, waits until all is as it should be, and asks on."""
+    """Kills a server under load, waits for the recovery, and sends more requests."""
     tally = Tally(LIMIT, USERS)
     with Load(running, tally.ask, pause_s=0.02) as load:
         load.more(200)
@@ -34,7 +34,7 @@ def kill_under_load(running, kill, is_over, what):
         running.wait_until_shared(*({"by": "served", "user": user} for user in USERS))
         print(f"\n{what}: taken over after {taken_over_s:.1f} s, all shared again after {time.monotonic() - began:.1f} s")
         answers = load.more(200)
-    assert all(answer.shared for answer in answers[-32:]), "it stays so"
+    assert all(answer.shared for answer in answers[-32:]), "the recovery lasts"
     tally.use_up(running)
     tally.assert_is_bounded(what, losses=1)
     running.must_run()
@@ -61,7 +61,7 @@ def test_the_master_of_sentinels_is_killed(fleet, sentinel_set):
 
 @pytest.mark.parametrize("how", ["forced", "agreed"])
 def test_a_replica_is_told_to_take_over(fleet, redis_cluster, how):
-    """As operators do it for an upgrade. Where both agree, nothing is lost."""
+    """As operators do for an upgrade. If master and replica agree, nothing is lost."""
     cluster = redis_cluster()
     running = fleet(RULES, cluster.url)
     [replica, *_] = cluster.replicas()
@@ -70,7 +70,7 @@ def test_a_replica_is_told_to_take_over(fleet, redis_cluster, how):
     with Load(running, tally.ask, pause_s=0.02) as load:
         load.more(200)
         replica.ask(*words)
-        wait_for("it is the master", lambda: replica.info("replication")["role"] == "master")
+        wait_for("the replica is master", lambda: replica.info("replication")["role"] == "master")
         running.wait_until_shared(*({"by": "served", "user": user} for user in USERS))
         load.more(200)
     tally.use_up(running)
@@ -78,7 +78,7 @@ def test_a_replica_is_told_to_take_over(fleet, redis_cluster, how):
 
 
 def test_slots_are_moved_under_load(fleet, redis_cluster):
-    """Keys of a slot that is half moved are at one server or the other (ASK), then at the other (MOVED). Nothing is lost."""
+    """Keys of a half-moved slot are at either server (ASK), later at the new one (MOVED). Nothing is lost."""
     cluster = redis_cluster()
     running = fleet(RULES, cluster.url)
     tally = Tally(LIMIT, USERS)

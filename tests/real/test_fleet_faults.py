@@ -1,8 +1,8 @@
-"""The store hangs, the link fails, Redis refuses: the answer is the one that is documented, and nothing piles up.
+"""Redis hangs, the link fails, Redis refuses commands: answers are as documented, and no resource grows.
 
-Two kinds of rules tell what happens. `strict` lets nothing pass that the store did not count, so what passes is never more
-than the limit, and fewer by no more than what was not decided in time. `local` is the default: each server goes on with its
-share of the limit, and says so in the answer.
+Two kinds of rules show this. `strict` admits only what the store has counted: never more than the limit, and at least the
+limit minus the requests that were not decided in time. `local` is the default: each server continues with its share of the
+limit and marks its answers.
 """
 
 import datetime
@@ -29,7 +29,7 @@ def undecided_share(answers):
 
 
 def is_open(running):
-    """Whether every server has stopped to ask."""
+    """Whether the breaker of every server is open."""
     return all(server.metric("tidegate_store_breaker_open") >= 1 for server in running.servers)
 
 
@@ -47,7 +47,7 @@ def assert_is_degraded(answer):
 
 
 def test_redis_hangs_under_load(fleet, redis_server, request):
-    """Its connections stay open and nothing comes back. For a minute, if --stopped-for says so."""
+    """Connections stay open but Redis does not answer, for the time of --stopped-for."""
     deadline_s = 0.25
     store = redis_server()
     running = fleet(RULES, store.url, timeout=f"{deadline_s * 1000:.0f}ms")
@@ -56,7 +56,7 @@ def test_redis_hangs_under_load(fleet, redis_server, request):
     with Load(running, tally.ask, clients=32, pause_s=0.02) as load:
         load.more()
         store.pause()
-        wait_for("nobody asks it any more", lambda: is_open(running))
+        wait_for("all breakers are open", lambda: is_open(running))
         load.more()
         before = [resident_bytes(server) for server in running.servers]
         answers = load.lasts(request.config.getoption("--stopped-for"))
@@ -64,7 +64,7 @@ def test_redis_hangs_under_load(fleet, redis_server, request):
         assert not any(answer.shared for answer in answers)
         store.resume()
         began = time.monotonic()
-        wait_for("all ask it again", lambda: is_closed(running))
+        wait_for("all breakers are closed", lambda: is_closed(running))
         closed_s = time.monotonic() - began
         running.wait_until_shared({"by": "served", "user": "ann"})
         load.more()
@@ -75,7 +75,7 @@ def test_redis_hangs_under_load(fleet, redis_server, request):
         f"\n{len(answers)} answers while it hung; of all {len(seconds)} the median took"
         f" {statistics.median(seconds) * 1000:.1f} ms, 99.9% at most {p999 * 1000:.1f} ms, the slowest"
         f" {seconds[-1] * 1000:.1f} ms (deadline {deadline_s * 1000:.0f} ms);"
-        f" memory grew by {max(grown) / 1024:.0f} KiB at most; asked again {closed_s:.2f} s after it was back"
+        f" memory grew by at most {max(grown) / 1024:.0f} KiB; breakers closed {closed_s:.2f} s after Redis was back"
     )
     assert p999 <= 2 * deadline_s
     assert max(grown) < 8 << 20, grown
@@ -93,7 +93,7 @@ def test_each_server_goes_on_with_its_share(fleet, redis_server):
     answers = all_at_once(clients, 30, lambda client, _: (client, client.ask({"by": "local", "user": "ann"})))
     for client in clients:
         passed = [answer for asked, answer in answers if asked is client and answer.passes]
-        assert len(passed) == 10, "a quarter of forty"
+        assert len(passed) == 10, "a quarter of 40"
         for answer in passed:
             assert_is_degraded(answer)
     denied = clients[0].ask({"by": "local", "user": "ann"})
@@ -114,9 +114,9 @@ def test_each_server_goes_on_with_its_share(fleet, redis_server):
     assert not clients[0].ask({"by": "local", "user": "bob"}).degraded
     for client in clients:
         client.close()
-    changes = ("is away", "is back", "decided without it")
+    changes = ("is down", "is back", "decided without it")
     for server in running.servers:
-        # What is decided without the store is looked at once a second.
+        # The server checks once a second whether it decides without the store.
         wait_for("a line for each change", lambda: all(change in server.process.stderr() for change in changes))
         log = server.process.stderr()
         assert [log.count(change) for change in changes] == [1, 1, 1], log
@@ -132,16 +132,16 @@ def test_connections_are_reset_under_load(fleet, redis_server, fault_proxy):
             proxy.resets_once()
             load.more()
         running.wait_until_shared({"by": "served", "user": "ann"})
-        # Now nobody gets through for a while.
+        # Now no connection works for a while.
         proxy.resets()
-        wait_for("nobody asks any more", lambda: is_open(running))
+        wait_for("all breakers are open", lambda: is_open(running))
         before = proxy.connections
         answers = load.more()
         assert undecided_share(answers[-32:]) == 1
         began, had = time.monotonic(), proxy.connections
         load.lasts(2)
         tried = (proxy.connections - had) / (time.monotonic() - began) / len(running.servers)
-        assert tried <= 4, f"{tried} connections a second of each server, since {before}"
+        assert tried <= 4, f"{tried} connections per second and server, since {before}"
         proxy.passes()
         running.wait_until_shared({"by": "served", "user": "ann"})
         load.more()
@@ -165,7 +165,7 @@ def test_a_slow_link_within_the_deadline_is_only_slow(fleet, redis_server, fault
 
 
 def test_a_link_slower_than_the_deadline_is_none(fleet, redis_server, fault_proxy):
-    """What comes too late is answered without it, and was charged."""
+    """Late decisions are answered without the store, but the store has charged them."""
     proxy = fault_proxy(redis_server())
     running = fleet(RULES, proxy.url, timeout="100ms")
     tally = Tally(LIMIT, USERS)
@@ -173,7 +173,7 @@ def test_a_link_slower_than_the_deadline_is_none(fleet, redis_server, fault_prox
         load.more()
         proxy.delays(200)
         load.more()
-        wait_for("nobody asks any more", lambda: is_open(running))
+        wait_for("all breakers are open", lambda: is_open(running))
         answers = load.more()
         assert undecided_share(answers[-32:]) > 0.9
         proxy.passes()
@@ -190,9 +190,9 @@ def test_redis_is_out_of_memory(fleet, redis_server):
     with Load(running, tally.ask) as load:
         load.more()
         store.ask("CONFIG", "SET", "maxmemory", 1)
-        wait_for("it refuses", lambda: undecided_share(load.more()) == 1)
+        wait_for("Redis refuses writes", lambda: undecided_share(load.more()) == 1)
         answers = load.more()
-        # What it refuses is charged nowhere.
+        # A refused request is charged nowhere.
         assert not any(answer.passes and answer.shared for answer in answers[-32:])
         store.ask("CONFIG", "SET", "maxmemory", 0)
         running.wait_until_shared({"by": "served", "user": "ann"})
@@ -203,13 +203,13 @@ def test_redis_is_out_of_memory(fleet, redis_server):
 
 
 def test_the_master_becomes_a_replica(fleet, redis_server):
-    """It answers, but takes no writes any more."""
+    """It answers but accepts no writes."""
     store, other = redis_server(), redis_server()
     running = fleet(RULES, store.url)
     with Load(running, Tally(LIMIT, USERS).ask) as load:
         load.more()
         store.ask("REPLICAOF", "127.0.0.1", other.port)
-        wait_for("it refuses", lambda: undecided_share(load.more()) == 1)
+        wait_for("Redis refuses writes", lambda: undecided_share(load.more()) == 1)
         store.ask("REPLICAOF", "NO", "ONE")
         running.wait_until_shared({"by": "served", "user": "ann"})
         assert undecided_share(load.more()) < 0.5
@@ -217,7 +217,7 @@ def test_the_master_becomes_a_replica(fleet, redis_server):
 
 
 def test_something_else_is_where_a_counter_should_be(fleet, redis_server, closing):
-    """Of that key nothing can be said. All others go on, together with it in one call."""
+    """That key cannot be decided. Other keys are decided, even in the same call."""
     store = redis_server()
     running = fleet(RULES, store.url)
     clients = [closing(client) for client in running.clients(4)]
@@ -237,9 +237,9 @@ def test_something_else_is_where_a_counter_should_be(fleet, redis_server, closin
         else:
             assert strict.status == 503 and local.status in (200, 429)
             assert_is_degraded(local)
-    assert is_closed(running), "the server is not to blame"
+    assert is_closed(running), "no breaker opens for a bad key"
     assert running.metric("tidegate_store_failures_total", reason="unreadable") > 0
-    # What is not ours is left as it is.
+    # Keys of other programs are not changed.
     assert all(store.ask("TYPE", name) == "list" for name in store.keys() if "{broken}" in name)
 
 
@@ -251,14 +251,14 @@ def test_scripts_are_flushed_under_load(fleet, redis_server):
         for _ in range(20):
             load.more(50)
             store.ask("SCRIPT", "FLUSH")
-    assert undecided_share(load.answers) < 0.05, "it is loaded again within the same decision"
+    assert undecided_share(load.answers) < 0.05, "the script is loaded again within the same decision"
     tally.use_up(running)
     tally.assert_is_bounded("scripts flushed")
 
 
 @pytest.mark.parametrize("keeps", ["all", "nothing"])
 def test_redis_is_restarted_under_load(fleet, redis_server, keeps):
-    """What it wrote to its disk counts on. If that is nothing, everybody has their limit once more, but only once."""
+    """Counters on disk are kept. Without any, each user gets the limit once more, but only once."""
     options = {"appendonly": "yes", "appendfsync": "always"} if keeps == "all" else {}
     store = redis_server(**options)
     running = fleet(RULES, store.url, timeout="300ms")
@@ -276,10 +276,10 @@ def test_redis_is_restarted_under_load(fleet, redis_server, keeps):
 
 
 def test_servers_whose_clocks_are_off(fleet, redis_server, parts, closing):
-    """By an hour, and by a day: only the clock of Redis counts, for windows, logs, buckets, days and leases."""
+    """Clocks are off by an hour and by a day. Only the clock of Redis counts, for every algorithm."""
     preload = {"LD_PRELOAD": str(parts / "bin/libfaketimeMT.so.1"), "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
     envs = [None, *({**preload, "FAKETIME": off} for off in ("-1h", "+1h", "-1d"))]
-    # It is less than an hour after midnight there, so that an hour ago it was another day.
+    # A time zone where it is less than an hour after midnight, so that an hour ago was another day.
     zone = f"Etc/GMT{-midnight_offset_h():+d}" if midnight_offset_h() else "Etc/GMT"
     limits = {
         "fixed_window": "{ limit: 40, per: 10m, algorithm: fixed_window, align: first_hit }",
@@ -303,11 +303,11 @@ def test_servers_whose_clocks_are_off(fleet, redis_server, parts, closing):
 
 
 def midnight_offset_h():
-    """How many hours east of Greenwich it is between midnight and one o'clock now."""
+    """The UTC offset in hours at which it is now between midnight and one o'clock."""
     hour = datetime.datetime.now(datetime.timezone.utc).hour
     return -hour if hour <= 12 else 24 - hour
 
 
 def response_date(server):
-    """What a server thinks the time is."""
+    """The time by the clock of a server."""
     return parsedate_to_datetime(server.check({"user": "nobody"}, domain="api").headers["date"])

@@ -1,4 +1,4 @@
-"""What operators see of the store: metrics, the log, and health."""
+"""What operators see of the store: metrics, log and health."""
 
 import time
 
@@ -20,29 +20,29 @@ def test_metrics_of_the_store(fleet, redis_server, closing, run, parts):
     clients = [closing(client) for client in running.clients(32)]
     answers = all_at_once(clients, 10, lambda client, _: client.ask({"by": "hot", "user": "ann"}))
     assert sum(answer.passes for answer in answers) == 10
-    assert running.metric("tidegate_store_orders_total") > 0
-    assert 0 < running.metric("tidegate_store_calls_total") <= running.metric("tidegate_store_orders_total")
+    assert running.metric("tidegate_store_plans_total") > 0
+    assert 0 < running.metric("tidegate_store_calls_total") <= running.metric("tidegate_store_plans_total")
     known = running.metric("tidegate_store_deny_cache_hits_total")
-    assert known > 0, "who is over is denied without asking"
+    assert known > 0, "users over the limit are denied without asking the store"
     all_at_once(clients, 3, lambda client, _: client.ask({"by": "eager", "user": "ann"}))
-    assert running.metric("tidegate_store_deny_cache_hits_total") == known, "but for a rule that says otherwise"
+    assert running.metric("tidegate_store_deny_cache_hits_total") == known, "except with deny_cache: false"
 
     page = requests.get(running.servers[0].admin + "/metrics", timeout=DEADLINE_S).text
     checked = run(parts / "bin/promtool", "check", "metrics", input=page)
-    assert (checked.stdout, checked.stderr) == ("", ""), "promtool finds nothing to complain of"
-    assert 'server="127.0.0.1:' in page and 'user=' not in page, "per server, never per key"
+    assert (checked.stdout, checked.stderr) == ("", ""), "promtool reports no problems"
+    assert 'server="127.0.0.1:' in page and 'user=' not in page, "labels name servers, never keys"
 
 
 def test_identical_requests_in_flight_share_calls(fleet, redis_server, fault_proxy, closing):
-    """While a call is under way the next ones gather, and go together."""
+    """Requests that arrive during a call are batched into the next call."""
     proxy = fault_proxy(redis_server())
     running = fleet(RULES, proxy.url, servers=1)
     clients = [closing(client) for client in running.clients(32)]
     proxy.delays(20)
-    before = running.metric("tidegate_store_calls_total"), running.metric("tidegate_store_orders_total")
+    before = running.metric("tidegate_store_calls_total"), running.metric("tidegate_store_plans_total")
     all_at_once(clients, 5, lambda client, _: client.ask({"by": "served", "user": "ann"}))
     calls = running.metric("tidegate_store_calls_total") - before[0]
-    orders = running.metric("tidegate_store_orders_total") - before[1]
+    orders = running.metric("tidegate_store_plans_total") - before[1]
     assert orders >= 160
     assert calls <= orders / 2, (calls, orders)
     assert running.metric("tidegate_store_coalesced_total") > 0
@@ -60,7 +60,7 @@ def test_a_change_of_state_is_one_line_in_the_log(fleet, redis_server):
         lines = [len(server.process.stderr().splitlines()) for server in running.servers]
         store.pause()
         for server in running.servers:
-            wait_for("it is not asked", lambda server=server: server.metric("tidegate_store_breaker_open") == 1)
+            wait_for("the breaker is open", lambda server=server: server.metric("tidegate_store_breaker_open") == 1)
             health = requests.get(server.url + "/healthz?verbose", timeout=DEADLINE_S)
             assert health.status_code == 200 and "degraded" in health.text, health.text
             assert requests.get(server.url + "/readyz", timeout=DEADLINE_S).status_code == 200
@@ -70,13 +70,13 @@ def test_a_change_of_state_is_one_line_in_the_log(fleet, redis_server):
         assert running.metric("tidegate_store_degraded_decisions_total", policy="deny") > 0
         store.resume()
         for server in running.servers:
-            wait_for("it is asked again", lambda server=server: server.metric("tidegate_store_breaker_open") == 0)
+            wait_for("the breaker is closed", lambda server=server: server.metric("tidegate_store_breaker_open") == 0)
         running.wait_until_shared({"by": "served", "user": "ann"})
         load.more()
     for server, before in zip(running.servers, lines, strict=True):
         new = [line for line in server.process.stderr().splitlines()[before:] if "denials" not in line]
         about = [line for line in new if store.address in line]
-        assert 2 <= len(about) <= 4, "opened, closed; and perhaps that answers are degraded, and that they are no more"
+        assert 2 <= len(about) <= 4, "breaker opened and closed; perhaps also degraded and not degraded"
         assert len(new) <= 8, new
 
 
@@ -91,7 +91,7 @@ def test_replicas_that_are_waited_for(fleet, redis_server, redis_replica, closin
     short = running.metric("tidegate_store_replicas_short_total")
     replica.pause()
     wait_for(
-        "that it has not got it is counted",
+        "the missing acknowledgement is counted",
         lambda: [client.ask({"by": "served", "user": "ann"}) for client in clients]
         and running.metric("tidegate_store_replicas_short_total") > short,
     )
@@ -104,5 +104,5 @@ def test_servers_that_leave_are_no_longer_counted(fleet, redis_server):
     running.servers[2].process.kill()
     began = time.monotonic()
     for server in running.servers[:2]:
-        wait_for("two are left", lambda server=server: server.metric("tidegate_store_live_nodes") == 2)
+        wait_for("two nodes are left", lambda server=server: server.metric("tidegate_store_live_nodes") == 2)
     print(f"\nnoticed after {time.monotonic() - began:.1f} s")

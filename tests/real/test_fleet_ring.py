@@ -1,4 +1,4 @@
-"""Redis servers that know nothing of each other, and keys that are spread over them."""
+"""Independent Redis servers, with keys spread over them."""
 
 import pytest
 from harness.fleet import all_at_once, rule, rules
@@ -51,15 +51,15 @@ def test_one_more_member_takes_its_part_and_nothing_else_moves(fleet, members, r
     ask_for(client, MANY_USERS)
     before = [users_at(member) for member in members]
     assert sum(map(len, before)) == len(MANY_USERS)
-    assert min(map(len, before)) > 60, "a hundred each, about"
+    assert min(map(len, before)) > 60, "about a hundred each"
 
     newcomer = redis_server()
-    # The order in which they are named does not matter.
+    # The order of the members in the URL does not matter.
     running = fleet(RULES, ring_of(newcomer, *reversed(members)), servers=1)
     [client] = map(closing, running.clients(1))
     ask_for(client, MANY_USERS)
     moved = users_at(newcomer)
-    assert [users_at(member) for member in members] == before, "what stays is where it was"
+    assert [users_at(member) for member in members] == before, "other keys did not move"
     assert 40 < len(moved) < 120, f"{len(moved)} of {len(MANY_USERS)}: a quarter is 75"
 
 
@@ -77,7 +77,7 @@ def test_keys_of_a_dead_member_go_to_the_next_until_it_is_back(fleet, members, c
     def all_are_decided():
         return all(client.ask({"by": "strict", "user": user}).shared for client in clients for user in its)
 
-    wait_for("others decide", all_are_decided)
+    wait_for("other members decide", all_are_decided)
     assert running.metric("tidegate_store_ring_moved_total") > 0
     held = users_at(members[1]) | users_at(members[2])
     assert its <= held
@@ -86,13 +86,13 @@ def test_keys_of_a_dead_member_go_to_the_next_until_it_is_back(fleet, members, c
     moved = running.metric("tidegate_store_ring_moved_total")
     assert moved > 0
     dead.restart()
-    wait_for("it is asked again", lambda: [ask(client, its) for client in clients] and its <= users_at(dead))
+    wait_for("the member is used again", lambda: [ask(client, its) for client in clients] and its <= users_at(dead))
     for server in running.servers:
         wait_for("no breaker is open", lambda server=server: server.metric("tidegate_store_breaker_open") == 0)
     moved = running.metric("tidegate_store_ring_moved_total")
     for client in clients:
         ask_for(client, users)
-    assert running.metric("tidegate_store_ring_moved_total") == moved, "each is where it belongs"
+    assert running.metric("tidegate_store_ring_moved_total") == moved, "each key is at its own member"
 
 
 def ask(client, users):

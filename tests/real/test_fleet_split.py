@@ -1,4 +1,4 @@
-"""Limits of one request that are kept in different places: charged together, or not at all, or given back."""
+"""Requests whose limits are on different Redis servers: all limits are charged, or none, or refunded."""
 
 import threading
 
@@ -24,7 +24,7 @@ TOGETHER = rules(
 
 @pytest.mark.parametrize("kind", ["single", "cluster"])
 def test_two_limits_are_charged_together_or_not_at_all(fleet, redis_server, redis_cluster, closing, kind):
-    """A user's key and a team's are in different slots of a cluster: one is charged, and given back if the other denies."""
+    """The keys of user and team are in different slots of a cluster: one is charged, and refunded if the other denies."""
     store = redis_server() if kind == "single" else redis_cluster()
     running = fleet(TOGETHER, store.url)
     clients = [closing(client) for client in running.clients(CLIENTS_AT_ONCE)]
@@ -32,10 +32,10 @@ def test_two_limits_are_charged_together_or_not_at_all(fleet, redis_server, redi
     def ask(client, number):
         return client.ask({"user": USERS[number % len(USERS)], "team": "red"}).passes
 
-    # Four users with 40 each want 160; the team has 100.
+    # Four users with 40 each want 160, but the team has 100.
     admitted = sum(all_at_once(clients, REQUESTS_EACH, ask))
     if kind == "cluster":
-        # While a charge waits to be given back, others are denied that would have passed. Then they pass.
+        # While a refund is pending, requests may be denied that would pass later.
         assert admitted <= 100
 
         def is_over():
@@ -44,12 +44,12 @@ def test_two_limits_are_charged_together_or_not_at_all(fleet, redis_server, redi
             admitted += sum(passes)
             return not any(passes) and used(running, "team", {"user": "nobody", "team": "red"}) == 100
 
-        wait_for("the team has used all", is_over)
+        wait_for("the team has used its limit", is_over)
     lost = running.undecided()
     assert 100 - lost <= admitted <= 100
-    # What a user was denied by the team was not charged to them.
+    # A user is not charged for a request that the team's limit denied.
     wait_for(
-        "all is given back",
+        "all refunds are done",
         lambda: admitted
         <= sum(used(running, "user", {"user": user, "team": "blue"}) for user in USERS)
         <= admitted + lost,
@@ -57,7 +57,7 @@ def test_two_limits_are_charged_together_or_not_at_all(fleet, redis_server, redi
 
 
 def used(running, rule_name, attributes):
-    """What is used of a limit. A peek that the store does not answer in time is asked again."""
+    """How much of a limit is used. Retries a peek that the store does not answer in time."""
     limits = wait_for("the store answers", lambda: peeked(running.servers[-1], attributes))
     full = {"user": 40, "team": 100}[rule_name]
     return sum(full - limit["remaining"] for limit in limits if limit["rule"] == rule_name)
@@ -68,12 +68,12 @@ def peeked(server, attributes):
 
 
 def test_a_server_that_dies_in_between_costs_what_it_had_charged(fleet, redis_cluster, closing):
-    """The user is charged, the team's server hangs, and who would give it back is killed: that unit is lost, and no other."""
+    """The user is charged, the team's Redis server hangs, and the node that would refund is killed: one unit is lost."""
     cluster = redis_cluster(node_timeout_ms=20_000)
     running = fleet(TOGETHER, cluster.url, servers=2, timeout="60s")
     doomed, other = running.servers
     assert other.check({"user": "scout", "team": "red"}, domain="api").status_code == 200
-    # A user whose key is at another server than the team's.
+    # A user whose key is not on the server of the team's key.
     teams = cluster.master_of("{red}")
     user = next(name for name in (f"user-{n}" for n in range(100)) if cluster.master_of(f"{{{name}}}") is not teams)
     users = cluster.master_of(f"{{{user}}}")
@@ -88,25 +88,25 @@ def test_a_server_that_dies_in_between_costs_what_it_had_charged(fleet, redis_cl
     asking.join()
     teams.resume()
 
-    # The request of the dead may still be read by the one that hung.
+    # The server that hung may still read the request of the killed node.
     assert used(running, "team", {"user": "nobody", "team": "red"}) in (1, 2)
     assert used(running, "user", {"user": user, "team": "blue"}) == 1
     clients = [closing(client) for client in (OverConnection(other), OverConnection(other))]
     passed = all_at_once(clients, 25, lambda client, _: client.ask({"user": user, "team": "red"}).passes)
-    assert sum(passed) == 39, "of forty one is lost"
+    assert sum(passed) == 39, "one of forty is lost"
 
 
 def test_what_is_charged_before_a_failure_is_given_back(fleet, redis_cluster):
-    """The team's server hangs for longer than there is time. The user is not charged for what did not pass."""
+    """The team's Redis server hangs beyond the timeout. The user is not charged for the request that did not pass."""
     cluster = redis_cluster(node_timeout_ms=20_000)
     running = fleet(TOGETHER, cluster.url, servers=1, timeout="300ms")
     [server] = running.servers
     teams = cluster.master_of("{red}")
-    # Both at other servers than that team's.
+    # Their keys are not on the server of that team's key.
     user = next(name for name in (f"user-{n}" for n in range(100)) if cluster.master_of(f"{{{name}}}") is not teams)
     near = next(name for name in (f"team-{n}" for n in range(100)) if cluster.master_of(f"{{{name}}}") is not teams)
     teams.pause()
     answer = server.check({"user": user, "team": "red"}, domain="api")
     assert answer.status_code == 503, answer.text
-    wait_for("it is given back", lambda: used(running, "user", {"user": user, "team": near}) == 0)
+    wait_for("the user is refunded", lambda: used(running, "user", {"user": user, "team": near}) == 0)
     teams.resume()

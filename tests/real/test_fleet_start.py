@@ -1,4 +1,4 @@
-"""What is wrong with the store when a server starts: a clear message with a hint, and an end. Nobody is asked for ever."""
+"""Problems with the store at startup: the server exits with a clear message and a hint, and does not retry forever."""
 
 import os
 import socket
@@ -15,7 +15,7 @@ PASSWORD = "open-sesame"
 
 @pytest.fixture
 def refused(binary, tmp_path):
-    """What a server says that does not start: refused(url, *flags)."""
+    """The output of a server that must not start: refused(url, *flags)."""
     path = tmp_path / "rules.yaml"
     path.write_text(rules(rule("any", "1 per hour")))
 
@@ -65,18 +65,18 @@ def test_no_answer_ends_it_too(refused, redis_server, fault_proxy):
     proxy = fault_proxy(redis_server())
     proxy.stalls()
     assert proxy.address in refused(proxy.url)
-    assert proxy.connections <= 3, "no storm"
+    assert proxy.connections <= 3, "no reconnect storm"
 
 
 def test_connections_that_end_at_once(refused, redis_server, fault_proxy):
     proxy = fault_proxy(redis_server())
     proxy.resets()
     assert proxy.address in refused(proxy.url)
-    assert proxy.connections <= 3, "no storm"
+    assert proxy.connections <= 3, "no reconnect storm"
 
 
 def test_something_else_listens_there(refused):
-    """Which answers as web servers do."""
+    """A web server."""
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
 
@@ -101,7 +101,7 @@ def test_something_else_listens_there(refused):
 
 
 def connections_to(server):
-    """How many there were, without our own."""
+    """The number of connections so far."""
     with server.client() as client:
         return client.info("stats")["total_connections_received"]
 
@@ -114,7 +114,7 @@ def test_a_password_that_is_wrong_or_missing(refused, redis_server):
     assert PASSWORD[::-1] not in said
     said = refused(f"redis://{server.address}")
     assert server.address in said and "password" in said.lower()
-    assert connections_to(server) - before <= 8, "no storm"
+    assert connections_to(server) - before <= 8, "no reconnect storm"
 
 
 def test_a_user_that_may_not(refused, redis_server):
@@ -133,14 +133,14 @@ def test_a_redis_that_is_too_old(refused, redis_server):
 def test_a_url_of_a_cluster_on_a_single_server(refused, redis_server):
     server = redis_server()
     said = refused(f"redis-cluster://{server.address}")
-    assert "redis://" in said, "it says which one to use"
+    assert "redis://" in said, "it names the right scheme"
 
 
 def test_a_url_of_a_single_server_on_a_cluster(refused, redis_server):
-    # One node is enough to say that it is of a cluster.
+    # One node is enough, because it reports cluster mode.
     server = redis_server(cluster_enabled="yes")
     said = refused(f"redis://{server.address}")
-    assert "redis-cluster://" in said, "it says which one to use"
+    assert "redis-cluster://" in said, "it names the right scheme"
 
 
 def test_a_replica_is_no_store(refused, redis_server, redis_replica):

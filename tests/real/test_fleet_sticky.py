@@ -1,5 +1,5 @@
-"""Several servers without a store that they share, behind a load balancer that sends each user to one of them: the files
-in examples/fleet, with real Envoy and real nginx."""
+"""Sticky routing: servers without a shared store, behind a load balancer that sends each user to one of them. Runs the
+files in examples/fleet with real Envoy and nginx."""
 
 import pathlib
 import re
@@ -17,18 +17,18 @@ from harness.waiting import DEADLINE_S, wait_for
 
 LIMIT = 5
 USERS = [f"user-{number}" for number in range(60)]
-# In the files: where the balancer listens, and the servers behind it.
+# The ports in the files: of the balancer and of the servers behind it.
 BALANCER, ENVOY_ADMIN, SERVERS = 8100, 8199, (8101, 8102, 8103)
 
 
 class Balancer:
-    """One of the examples in front of these servers."""
+    """The load balancer of an example."""
 
     def __init__(self, proxy, *, table_is_made_anew):
-        """Whether it is of those that find out who is gone, and then share the users out anew: Maglev."""
+        """`table_is_made_anew`: whether it rebuilds its table when a server is gone, as Maglev does."""
         self.url, self.table_is_made_anew = proxy.url + "v1/check", table_is_made_anew
         self.session = requests.Session()
-        # A user or two of servers that are still there.
+        # A few users of servers that still run.
         self.others_moved_max = len(USERS) // 20 if table_is_made_anew else 0
 
     def ask(self, user, session=None):
@@ -36,27 +36,27 @@ class Balancer:
         return (session or self.session).post(self.url, json=body, headers={"x-user": user}, timeout=DEADLINE_S)
 
     def admitted(self, user, requests_sent=LIMIT + 2):
-        """How many of so many requests pass. All of them are answered."""
+        """How many of these requests pass. All of them are answered."""
         statuses = Counter(self.ask(user).status_code for _ in range(requests_sent))
         assert set(statuses) <= {200, 429}, statuses
         return statuses[200]
 
     def wait_until_sent(self, user, server):
-        """Asks until a request of this user arrives at this server."""
+        """Sends requests until one of this user arrives at this server."""
         before = server.metric("tidegate_decisions_total")
 
         def has_come():
             self.ask(user)
             return server.metric("tidegate_decisions_total") > before
 
-        wait_for(f"{user} is sent there", has_come)
+        wait_for(f"{user} is sent to that server", has_come)
 
     def close(self):
         self.session.close()
 
     def assert_new_elsewhere(self, admitted):
-        """What users are admitted whose server is gone: the limit once more. Where the table is made anew, those who ask
-        just then are sent to one server before that, and perhaps to another after it."""
+        """Users of a server that is gone get the limit once more. If the table is rebuilt meanwhile, a user may be sent to
+        two servers one after the other."""
         most = 2 * LIMIT if self.table_is_made_anew else LIMIT
         admitted = list(admitted)
         assert all(LIMIT <= each <= most for each in admitted), admitted
@@ -64,7 +64,7 @@ class Balancer:
 
 @pytest.fixture
 def servers(root, tidegate, tmp_path):
-    """Three, which can be restarted where they are. The third keeps its counters over a restart."""
+    """Three servers that can be restarted on their ports. The third keeps its counters across a restart."""
     rules = (root / "examples/fleet/rules.yaml").read_text()
     flags = [[], [], ["--data-dir", tmp_path / "data"]]
     return [tidegate(rules, flags=each, keeps_ports=True) for each in flags]
@@ -72,7 +72,7 @@ def servers(root, tidegate, tmp_path):
 
 @pytest.fixture(params=["envoy-ring-hash.yaml", "envoy-maglev.yaml", "nginx-hash.conf"])
 def example(request):
-    """The file."""
+    """The name of the example file."""
     return request.param
 
 
@@ -85,7 +85,7 @@ def start(example, root, parts, tmp_path, servers, stopping, closing):
         if without:
             text, removed = re.subn(rf".*\b{without}\b.*\n", "", text)
             assert removed == 1
-        # A busy machine may need longer than what is a good choice otherwise.
+        # A busy machine may need longer than the recommended timeout.
         text, replaced = re.subn(r"\b((?:proxy_read_)?timeout:?) 2s", r"\1 10s", text)
         assert replaced == 1
         directory = tmp_path / f"balancer-{without}"
@@ -109,7 +109,7 @@ def balancer(start):
 
 
 def homes(servers):
-    """Which server counts which user, by place. Fails if more than one does, or any did not admit all of the limit."""
+    """The index of each user's server. Fails unless exactly one server counts the user, and admitted the whole limit."""
     found = {}
     for user in USERS:
         used = [server.stands({"user": user}, domain="api")[1] for server in servers]
@@ -119,14 +119,14 @@ def homes(servers):
 
 
 def is_stopped(process):
-    """Whether none of its threads runs any more."""
+    """Whether all threads of the process are stopped."""
     states = pathlib.Path(f"/proc/{process.pid}/task").glob("*/stat")
     return all(state.read_text().rpartition(")")[2].split()[0] == "T" for state in states)
 
 
 def test_all_requests_of_a_user_are_counted_by_one_server(balancer, servers):
     assert {user: balancer.admitted(user) for user in USERS} == dict.fromkeys(USERS, LIMIT)
-    assert set(homes(servers).values()) == {0, 1, 2}, "every server has some of the users"
+    assert set(homes(servers).values()) == {0, 1, 2}, "every server has users"
 
 
 def test_exactly_the_limit_is_admitted_of_many_at_once(balancer, servers):
@@ -167,11 +167,11 @@ def test_users_of_a_server_that_is_gone_start_anew_and_the_others_do_not(balance
     again = {user: balancer.admitted(user) for user in USERS}
     balancer.assert_new_elsewhere(again[user] for user in moved)
     others_moved = [user for user in USERS if home[user] != 0 and again[user] != 0]
-    # The figures that docs/fleet.md has are of 3,000 users.
-    print(f"of {len(USERS)} users, {len(moved)} were of the server that is gone; {len(others_moved)} others moved")
+    # The figures in docs/fleet.md are for 3,000 users.
+    print(f"of {len(USERS)} users, {len(moved)} belonged to the server that is gone; {len(others_moved)} others moved")
     assert len(others_moved) <= balancer.others_moved_max
 
-    # It comes back with empty counters and has its users again: they start anew once more, and only they.
+    # It returns with empty counters and gets its users back: only they start from zero again.
     servers[0].restart()
     balancer.wait_until_sent(moved[0], servers[0])
     back = {user: balancer.admitted(user) for user in USERS}
@@ -185,13 +185,13 @@ def test_a_server_that_hangs(example, balancer, servers):
     mine = next(user for user in USERS if home[user] == 0)
     servers[0].process.signal(signal.SIGSTOP)
     try:
-        wait_for("it stops", lambda: is_stopped(servers[0].process))
+        wait_for("the server is suspended", lambda: is_stopped(servers[0].process))
         if "ring" in example:
-            assert [balancer.ask(mine).status_code for _ in range(2)] == [504, 504], "it is not found out"
+            assert [balancer.ask(mine).status_code for _ in range(2)] == [504, 504], "the balancer does not detect it"
         else:
-            wait_for("somebody else answers", lambda: balancer.ask(mine).status_code == 200)
+            wait_for("another server answers", lambda: balancer.ask(mine).status_code == 200)
         other = next(user for user in USERS if home[user] == 1)
-        assert balancer.ask(other).status_code == 429, "nobody else notices"
+        assert balancer.ask(other).status_code == 429, "users of other servers are not affected"
     finally:
         servers[0].process.signal(signal.SIGCONT)
 
@@ -206,7 +206,7 @@ def test_a_server_that_is_taken_out_of_the_list(example, start, servers):
     others = [user for user in USERS if home[user] != 2]
     others_moved = [user for user in others if again[user]]
     print(f"{len(others_moved)} of {len(others)} users of the other servers moved")
-    # Envoy gives more places on the ring to each of those that are left. A plain remainder would move half of them.
+    # Envoy gives each remaining server more points on the ring. A plain modulo would move half of the users.
     share_max = 0.45 if "ring" in example else 0.05 if "maglev" in example else 0
     assert len(others_moved) <= share_max * len(others)
 
@@ -226,7 +226,7 @@ def test_the_rate_limit_filter_of_envoy_asks_one_server_for_each_user(
     root, parts, tmp_path, servers, upstream, stopping, closing
 ):
     text = (root / "examples/fleet/envoy-rls-ring-hash.yaml").read_text()
-    # A busy machine may need longer than what is a good choice otherwise.
+    # A busy machine may need longer than the recommended timeout.
     assert "timeout: 0.05s" in text
     text = text.replace("timeout: 0.05s", "timeout: 3600s").replace("timeout: 2s", "timeout: 3600s")
     inner = closing(keep_port()).getsockname()[1]

@@ -35,7 +35,7 @@ def test_with_the_authority_that_is_named(fleet, encrypted, authority, closing):
 
 
 def test_as_a_user_with_a_password(fleet, encrypted, authority, closing):
-    # What a password may have in it, it may have in a URL if it is written as `%2F`.
+    # Special characters of a password are percent-encoded in the URL.
     encrypted.ask("ACL", "SETUSER", "tide", "on", ">p@ss/word:1", "~fleet:*", "&*", "+@all")
     url = f"rediss://tide:p%40ss%2Fword%3A1@{encrypted.address}"
     running = fleet(RULES, url, servers=2, flags=["--store-ca", authority.path, "--store-namespace", "fleet"])

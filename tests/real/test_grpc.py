@@ -1,4 +1,4 @@
-"""gRPC by clients that know the service from reflection alone: buf, and grpcio with messages made at run time."""
+"""gRPC with clients that know the service only from reflection: buf, and grpcio with messages built at run time."""
 
 import json
 
@@ -29,7 +29,7 @@ def server(tidegate):
 
 @pytest.fixture
 def buf(server, run, parts):
-    """Calls a method with buf: buf(method, body). What it shows, as JSON."""
+    """Calls a method with buf: buf(method, body). Returns its output as JSON."""
 
     def call(method, body, **more):
         command = [parts / "venv/bin/buf", "curl", "--protocol", "grpc", "--http2-prior-knowledge"]
@@ -82,7 +82,7 @@ def test_all_or_nothing_over_descriptors(server, rls):
     shown = json_format.MessageToDict(last)
     assert shown["overallCode"] == "OVER_LIMIT"
     assert [status["code"] for status in shown["statuses"]] == ["OVER_LIMIT", "OK"]
-    assert shown["statuses"][1]["limitRemaining"] == 7, "two were denied, and charged the team nothing"
+    assert shown["statuses"][1]["limitRemaining"] == 7, "the two denied requests charged the team nothing"
 
 
 def test_hits(server, rls):
@@ -94,9 +94,9 @@ def test_hits(server, rls):
         return reply.overall_code, reply.statuses[0].limit_remaining
 
     assert remaining(ann) == (1, 9)
-    assert remaining(ann, hits_addend=0) == (1, 8), "an addend of 0 of the request is one of 1"
+    assert remaining(ann, hits_addend=0) == (1, 8), "an addend of 0 in the request means 1"
     assert remaining(ann, hits_addend=3) == (1, 5)
-    assert remaining({**ann, "hits_addend": 0}, hits_addend=3) == (1, 5), "that of the descriptor is one of 0"
+    assert remaining({**ann, "hits_addend": 0}, hits_addend=3) == (1, 5), "an addend of 0 in the descriptor means 0"
     assert remaining({**ann, "hits_addend": 2}, hits_addend=3) == (1, 3)
     assert remaining({**ann, "hits_addend": 4}) == (2, 3)
 
@@ -112,7 +112,7 @@ def test_a_limit_that_the_descriptor_brings(server, rls):
     with pytest.raises(grpc.RpcError) as refused:
         client.ask("api", own)
     assert refused.value.code() == grpc.StatusCode.INVALID_ARGUMENT
-    assert client.ask("api", {"user": "own"}).overall_code == 1, "and the server goes on"
+    assert client.ask("api", {"user": "own"}).overall_code == 1, "the server still works"
 
 
 def test_what_lacks_a_domain_or_descriptors_is_refused(server, rls):

@@ -1,4 +1,4 @@
-"""HTTP, by curl."""
+"""HTTP, with curl."""
 
 import json
 
@@ -27,13 +27,13 @@ rules:
 
 @pytest.fixture
 def server(tidegate):
-    # It looks at the files only when it is asked to.
+    # The server reloads files only on request.
     return tidegate(RULES, flags=["--reload-every", "24h"])
 
 
 class Answer:
     def __init__(self, said):
-        # Lines end as they do in a text by now.
+        # Text mode has converted CRLF to LF.
         head, _, self.text = said.partition("\n\n")
         status, *headers = head.splitlines()
         self.status = int(status.split()[1])
@@ -46,11 +46,11 @@ class Answer:
 
 @pytest.fixture
 def curl(run):
-    """curl(url, body, further words): the answer."""
+    """Runs curl(url, body, more arguments) and returns the answer."""
 
     def ask(url, body=None, *words):
         data = [] if body is None else ["-d", body if isinstance(body, str) else json.dumps(body)]
-        # curl would wait to be told to go on with a long body.
+        # Without this header, curl waits for `100 Continue` before it sends a long body.
         return Answer(run("curl", "-sS", "-i", "-H", "expect:", *data, *words, url).stdout)
 
     return ask
@@ -79,7 +79,7 @@ def test_200_then_429_with_all_headers(server, curl):
     assert first.headers["x-ratelimit-remaining"] == "1"
     assert "retry-after" not in first.headers
 
-    # The long form is the same question.
+    # The long form of the same request.
     long = {"domain": "api", "descriptors": [{"entries": [{"key": "user", "value": "ann"}], "cost": 1}]}
     assert curl(url, long).status == 200
 
@@ -130,7 +130,7 @@ def test_acquire_renew_release(server, curl):
     token = {**job, "token": lease["token"]}
     assert curl(server.url + "/v1/renew", token).status == 200
     assert curl(server.url + "/v1/release", token).status == 200
-    assert curl(server.url + "/v1/release", token).status == 409, "once is enough"
+    assert curl(server.url + "/v1/release", token).status == 409, "it is already released"
     again = curl(server.url + "/v1/acquire", job)
     assert again.json["lease"]["fence"] > lease["fence"]
 
@@ -153,7 +153,7 @@ def test_health(server, curl):
         assert curl(server.url + path).status == 200
     health = curl(server.url + "/healthz?verbose").json
     assert health["ready"] is True and health["rules"]["rules"] == 3
-    assert "listeners" not in health and "rules.yaml" not in json.dumps(health), "that is for operators"
+    assert "listeners" not in health and "rules.yaml" not in json.dumps(health), "only operators may see that"
     health = curl(server.admin + "/healthz?verbose").json
     assert {one["protocol"]: one["address"] for one in health["listeners"]} == server.addresses
     assert curl(server.url + "/metrics").status == 200
@@ -177,7 +177,7 @@ def test_operators_refund_reset_and_move_limits(server, curl):
     assert {rule["name"] for rule in curl(url + "/rules").json["rules"]} == {"login", "jobs", "elastic"}
     server.rules.write_text(RULES.replace("limit: 2,", "limit: 5,"))
     assert curl(url + "/reload", None, "-X", "POST").json["rules"] == "replaced"
-    assert curl(server.url + "/v1/check", ann(cost=3)).status == 200, "five, of which two were used"
+    assert curl(server.url + "/v1/check", ann(cost=3)).status == 200, "two of five were used"
 
 
 def test_several_requests_on_one_connection(server, run):

@@ -1,4 +1,4 @@
-"""Metrics after traffic over every protocol, read by Prometheus' own tool."""
+"""Metrics after traffic over every protocol, checked by promtool."""
 
 import re
 import textwrap
@@ -26,17 +26,17 @@ def test_metrics_after_traffic_over_every_protocol(tidegate, clients, run, parts
     assert response.headers["content-type"].startswith("text/plain; version=0.0.4")
 
     checked = run(parts / "bin/promtool", "check", "metrics", input=response.text)
-    assert (checked.stdout, checked.stderr) == ("", ""), "promtool finds nothing to complain of"
+    assert (checked.stdout, checked.stderr) == ("", ""), "promtool reports no problems"
 
     for protocol in ("http", "resp", "grpc"):
         for decision, count in (("allowed", 4), ("denied", 1), ("shadow_denied", 2), ("shadow_banned", 2)):
             counted = server.metric("tidegate_decisions_total", protocol=protocol, decision=decision)
             assert counted == count, (protocol, decision)
-    assert "secret-" not in response.text, "per rule, never per key"
+    assert "secret-" not in response.text, "labels name rules, never keys"
     for name in ("tidegate_live_keys", "process_resident_memory_bytes"):
         assert server.metric(name) > 0, name
-    # It is counted in hundredths of a second, and takes a while to have used one.
-    wait_for("processor time", lambda: server.metric("process_cpu_seconds_total") > 0)
+    # The unit is a hundredth of a second, which takes a while to use.
+    wait_for("CPU time is counted", lambda: server.metric("process_cpu_seconds_total") > 0)
 
 
 def test_they_do_not_grow_with_the_keys(tidegate, clients):
@@ -69,17 +69,17 @@ def test_alerts_in_the_documentation_can_be_used(root, run, parts, tmp_path):
 
 
 def test_metrics_in_the_documentation_are_those_that_there_are(root, tidegate, redis_server, tmp_path):
-    """Every name that is documented is there, but for what only happens otherwise; every one that is there is documented."""
+    """All metrics are documented, and all documented metrics exist, except those that need TLS."""
     server = tidegate(RULES, flags=["--data-dir", tmp_path / "data", "--snapshot-every", "1s"])
     server.check({"user": "ann"}, domain="api")
     wait_for("a snapshot", lambda: server.metric("tidegate_snapshots_total", result="written"))
-    # What concerns a shared store is there with one only.
+    # Metrics of a shared store exist only with one.
     sharing = tidegate(RULES, flags=["--store", redis_server().url])
     pages = [requests.get(each.admin + "/metrics", timeout=DEADLINE_S).text for each in (server, sharing)]
     there = set(re.findall(r"^# TYPE (\S+)", "".join(pages), re.M))
     table = (root / "docs/metrics.md").read_text().split("## Questions")[0]
     documented = set(re.findall(r"`((?:tidegate|process)_[a-z_]+[a-z])`", table))
     assert there <= documented, there - documented
-    # Nothing is encrypted here.
+    # No address uses TLS here.
     certificates = {name for name in documented if "certificate" in name}
     assert documented - there <= certificates, documented - there - certificates

@@ -1,4 +1,4 @@
-"""The OpenAPI document that is served, held to what the server does, by schemathesis."""
+"""Schemathesis compares the served OpenAPI document with the behaviour of the server."""
 
 import pytest
 import requests

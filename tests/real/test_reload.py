@@ -1,4 +1,4 @@
-"""Rules that change while requests come in over every protocol."""
+"""Rules that change under traffic over every protocol."""
 
 import os
 
@@ -20,19 +20,19 @@ def ask(client):
 
 
 def stands(server):
-    """The limit in force, and how much of it was used."""
+    """The active limit, and how much of it is used."""
     return server.stands({"user": "ann"}, domain="api")
 
 
 def replace(path, text):
-    """Puts another file in the place of this one."""
+    """Replaces a file atomically."""
     other = path.with_suffix(".new")
     other.write_text(text)
     os.replace(other, path)
 
 
 def is_in_force(server, limit):
-    wait_for(f"a limit of {limit} is in force", lambda: stands(server)[0] == limit)
+    wait_for(f"a limit of {limit} is active", lambda: stands(server)[0] == limit)
 
 
 def test_under_traffic_nothing_fails_and_nothing_is_forgotten(tidegate):
@@ -43,14 +43,14 @@ def test_under_traffic_nothing_fails_and_nothing_is_forgotten(tidegate):
             server.rules.write_text(RULES.format(limit=limit))
             is_in_force(server, limit)
             traffic.more(20)
-        # A file that is put in the other's place, as editors and config maps do it.
+        # An atomic replacement, as editors and config maps do it.
         replace(server.rules, RULES.format(limit=600_000))
         is_in_force(server, 600_000)
         traffic.more(20)
     assert not traffic.failures
     assert set(traffic.all()) == {"allowed"}
-    assert stands(server) == (600_000, len(traffic.all())), "every request that was answered is counted, once"
-    wait_for("all of them are counted", lambda: server.metric("tidegate_reloads_total", result="replaced") == 4)
+    assert stands(server) == (600_000, len(traffic.all())), "every answered request is counted once"
+    wait_for("all reloads are counted", lambda: server.metric("tidegate_reloads_total", result="replaced") == 4)
 
 
 def test_a_lower_limit_holds_at_once_for_what_was_used_before(tidegate):
@@ -63,15 +63,15 @@ def test_a_lower_limit_holds_at_once_for_what_was_used_before(tidegate):
         traffic.more(20)
     assert not traffic.failures
     for answers in traffic.answers.values():
-        # Each client asks one at a time: once it is denied, it stays denied.
+        # Each client sends one request at a time, so after the first denial all are denied.
         first = answers.index("denied")
         assert set(answers[:first]) == {"allowed"} and set(answers[first:]) == {"denied"}
-    # Of each client one answer may have been on its way.
+    # One answer per client may have been in flight.
     assert traffic.all().count("allowed") <= had + len(traffic.clients)
 
 
 def test_a_directory_that_kubernetes_swaps(binary, tmp_path, stopping):
-    """A config map is a link to a link to a directory, and all of it is replaced by one rename."""
+    """A config map is a link to a link to a directory. One rename replaces all files."""
     rules = tmp_path / "rules"
     rules.mkdir()
 

@@ -1,4 +1,4 @@
-"""Clients of Redis that know nothing of Tidegate: redis-cli, redis-benchmark, redis-py, ioredis, go-redis."""
+"""Unmodified Redis clients: redis-cli, redis-benchmark, redis-py, ioredis, go-redis."""
 
 import json
 import threading
@@ -32,7 +32,7 @@ def server(tidegate):
 
 @pytest.fixture
 def redis_cli(server, run):
-    """Runs redis-cli and hands its output over, line by line."""
+    """Runs redis-cli and returns the lines of its output."""
 
     def cli(*words, **more):
         return run("redis-cli", "-p", server.resp_port, *words, **more).stdout.splitlines()
@@ -44,7 +44,7 @@ def test_redis_cli(redis_cli):
     assert redis_cli("PING") == ["PONG"]
     assert redis_cli("PING", "hello") == ["hello"]
     assert redis_cli("ECHO", "two words") == ["two words"]
-    # limited, limit, remaining, retry after, reset after; one every 20 minutes.
+    # limited, limit, remaining, retry after, reset after. One unit comes back every 20 minutes.
     limited, limit, remaining, retry, reset = map(int, redis_cli("CL.THROTTLE", "cli", 2, 3, 3600))
     assert (limited, limit, remaining, retry) == (0, 3, 2, -1)
     assert reset == 1200
@@ -53,7 +53,7 @@ def test_redis_cli(redis_cli):
     limited, limit, remaining, retry, reset = map(int, redis_cli("CL.THROTTLE", "cli", 2, 3, 3600))
     assert (limited, limit, remaining) == (1, 3, 0)
     assert 0 < retry <= 1200 and retry + 2400 == reset
-    assert redis_cli("CL.THROTTLE", "cli", 2, 3, 3600, 0)[0] in ("0", "1"), "a quantity of 0 asks"
+    assert redis_cli("CL.THROTTLE", "cli", 2, 3, 3600, 0)[0] in ("0", "1"), "a quantity of 0 only asks"
 
 
 def test_redis_cli_checks_by_rules(redis_cli):
@@ -98,7 +98,7 @@ def test_redis_benchmark(server, run, pipeline):
     def decisions(decision):
         return server.metric("tidegate_decisions_total", protocol="resp", decision=decision)
 
-    # What is answered may be counted a moment later.
+    # A decision may be counted shortly after its answer.
     wait_for("all are counted", lambda: decisions("allowed") + decisions("denied") == total)
     assert (decisions("allowed"), decisions("denied")) == (100, total - 100)
 
@@ -107,7 +107,7 @@ def test_redis_benchmark_of_the_other_commands(server, run):
     for command in (["PING"], ["CL.THROTTLE", "bench", "15", "30", "60"]):
         ended = run("redis-benchmark", "-p", server.resp_port, "-n", 2000, "-c", 8, "-P", 16, "--csv", "-e", *command)
         assert "rror" not in ended.stdout, ended.stdout
-    # Its own two kinds of PING, the inline one too.
+    # redis-benchmark's own two kinds of PING, one of them inline.
     ended = run("redis-benchmark", "-p", server.resp_port, "-n", 1000, "-c", 4, "-t", "ping", "--csv", "-e")
     assert "PING_INLINE" in ended.stdout and "PING_MBULK" in ended.stdout
     assert "rror" not in ended.stdout, ended.stdout
@@ -132,7 +132,7 @@ def test_redis_py(server, protocol):
             pipeline.execute_command("CL.THROTTLE", user, 0, 1, 3600)
             replies = pipeline.execute(raise_on_error=False)
         assert [reply[0] for reply in replies[:6]] == ["allowed"] * 4 + ["denied"] * 2
-        assert replies[6][:2] == [0, 1] and replies[8][:2] == [1, 1], "in order, an error between them"
+        assert replies[6][:2] == [0, 1] and replies[8][:2] == [1, 1], "replies are in order, with an error between them"
         assert isinstance(replies[7], redis.ResponseError)
 
 
@@ -185,7 +185,7 @@ def shown_by(run, *command):
 
 
 def assert_is_as_expected(shown):
-    """What the programs in clients/ are to be answered: a burst of 2, 3 per hour; five checks a day."""
+    """The expected replies for the programs in clients/: burst 2, 3 per hour; five checks per day."""
     assert shown["ping"] == "PONG"
     assert shown["throttle"][:4] == [0, 3, 2, -1]
     assert [reply[0] for reply in shown["pipeline"]] == [0, 0, 1, 1]

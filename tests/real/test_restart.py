@@ -1,4 +1,4 @@
-"""Stopping under load, and what is remembered after."""
+"""Shutdown under load, and the counters after the restart."""
 
 import http.client
 import json
@@ -25,10 +25,10 @@ def used(server):
 
 
 class Load:
-    """Clients of every protocol that ask until the server is gone, and count what was answered.
+    """Clients of every protocol that send requests until the server is gone, and count the answers.
 
-    A connection that the server closes between two requests is no failure; half an answer is one. Whether a request
-    that was decided was not answered, the counters tell after the restart.
+    A connection that the server closes between two requests is not a failure, but half an answer is. The counters after
+    the restart show whether a decided request was not answered.
     """
 
     def __init__(self, server):
@@ -64,7 +64,7 @@ class Load:
             except ConnectionRefusedError:
                 return
             except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError):
-                continue  # Between two requests: not a byte of an answer has come.
+                continue  # Between two requests: no byte of an answer has arrived.
             finally:
                 connection.close()
 
@@ -88,7 +88,7 @@ class Load:
                 assert client.check("api", {"user": "ann"}) == "allowed"
                 self.count("grpc")
         except grpc.RpcError as failure:
-            # The client connects again by itself, to nobody.
+            # The client reconnects by itself, but the server is gone.
             if failure.code() != grpc.StatusCode.UNAVAILABLE:
                 raise
         finally:
@@ -114,4 +114,4 @@ def test_sigterm_under_load_loses_no_request_and_no_counter(tidegate, tmp_path):
         assert server.process.wait() == 0, server.process.stderr()
         answered = load.join()
         server.restart()
-        assert used(server) - before == answered, "what was decided was answered, and what was answered is remembered"
+        assert used(server) - before == answered, "every decision was answered, and every answer is counted"

@@ -1,4 +1,4 @@
-"""TLS, Unix sockets, and who may come in: by curl, redis-cli, redis-py and grpcio."""
+"""TLS, client certificates and Unix sockets, with curl, redis-cli, redis-py and grpcio."""
 
 import tempfile
 
@@ -34,7 +34,7 @@ def encrypted(tidegate, authority, *flags):
 
 
 def health(server, credentials):
-    """Asks for the health of a server over gRPC; what comes back is two bytes if it serves."""
+    """The health of a server over gRPC: two bytes if it serves."""
     with grpc.secure_channel(f"127.0.0.1:{server.port('grpc')}", credentials) as channel:
         return channel.unary_unary("/grpc.health.v1.Health/Check")(b"", timeout=DEADLINE_S)
 
@@ -79,7 +79,7 @@ def test_only_clients_with_a_certificate(tidegate, authority, run):
 
 
 def test_unix_sockets(tidegate, run):
-    # A socket's path has about a hundred characters at most, and pytest's directories are deep.
+    # The path of a socket has at most about a hundred characters, and pytest's directories are deep.
     with tempfile.TemporaryDirectory(prefix="tidegate-") as directory:
         paths = {name: f"{directory}/{name}" for name in ("http", "grpc", "resp")}
         server = tidegate(RULES, addresses={name: f"unix:{path}" for name, path in paths.items()})
@@ -89,11 +89,11 @@ def test_unix_sockets(tidegate, run):
         assert said.startswith("denied\n")
         with redis_client(unix_socket_path=paths["resp"]) as client:
             assert client.ping() is True
-        # Left to itself, this client names the path as the authority, in percent signs, which h2 takes for none.
+        # By default this client sends the percent-encoded path as the authority, which h2 rejects.
         authority = [("grpc.default_authority", "localhost")]
         with grpc.insecure_channel("unix:" + paths["grpc"], options=authority) as channel:
             assert channel.unary_unary("/grpc.health.v1.Health/Check")(b"", timeout=DEADLINE_S) == b"\x08\x01"
         assert server.stop() == 0
         server.restart()
-        assert run(*curl, "http://tidegate/v1/check").stdout == "200", "again on the same paths"
+        assert run(*curl, "http://tidegate/v1/check").stdout == "200", "it starts again on the same paths"
         assert server.stop() == 0

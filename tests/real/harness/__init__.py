@@ -1,1 +1,1 @@
-"""What the tests are made of: processes that are started and stopped, and clients of each protocol."""
+"""Parts of the tests: processes to start and stop, and clients of each protocol."""

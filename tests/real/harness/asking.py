@@ -1,4 +1,4 @@
-"""One question, three protocols: each client keeps a connection open and answers with the decision, in one word."""
+"""Clients of the three protocols. Each keeps a connection open and returns the decision as one word."""
 
 import grpc
 import redis
@@ -14,7 +14,7 @@ SERVICE = "envoy.service.ratelimit.v3.RateLimitService"
 
 
 def redis_client(**more):
-    """A client that waits for an answer. As they come, they ask once more after five seconds, and are charged twice."""
+    """A client that waits for an answer. By default redis-py retries after five seconds, and would be charged twice."""
     settings = {"socket_timeout": DEADLINE_S, "socket_connect_timeout": DEADLINE_S, "retry": Retry(NoBackoff(), 0)}
     return redis.Redis(**{**settings, **more})
 
@@ -52,10 +52,10 @@ class OverResp:
 
 
 class Reflected:
-    """Messages and methods as the server describes them itself, over gRPC reflection."""
+    """Messages and methods from the gRPC reflection of the server."""
 
     def __init__(self, target):
-        # Without sharing, every client in a test has a connection of its own.
+        # Not shared, so that every client has its own connection.
         self.channel = grpc.insecure_channel(target, options=[("grpc.use_local_subchannel_pool", 1)])
         self.database = ProtoReflectionDescriptorDatabase(self.channel)
         self.pool = descriptor_pool.DescriptorPool(self.database)
@@ -64,7 +64,7 @@ class Reflected:
         return message_factory.GetMessageClass(self.pool.FindMessageTypeByName(name))
 
     def method(self, service, name):
-        """A function that takes the request as protojson, and hands the reply over as a message."""
+        """A function that takes the request as protojson and returns the reply as a message."""
         described = self.pool.FindServiceByName(service).FindMethodByName(name)
         request = message_factory.GetMessageClass(described.input_type)
         reply = message_factory.GetMessageClass(described.output_type)
@@ -80,7 +80,7 @@ class Reflected:
 
 
 class OverGrpc:
-    """Envoy's rate limit service. It says OK or OVER_LIMIT: what is not denied is called allowed here."""
+    """Envoy's rate limit service. Its OK becomes `allowed`, its OVER_LIMIT `denied`."""
 
     protocol = "grpc"
 
@@ -89,7 +89,7 @@ class OverGrpc:
         self.should_rate_limit = self.reflected.method(SERVICE, "ShouldRateLimit")
 
     def ask(self, domain, *descriptors, **more):
-        """Each descriptor a dictionary of entries, or the descriptor itself. The reply."""
+        """Returns the reply. A descriptor is a dictionary of entries, or the protojson descriptor."""
         return self.should_rate_limit(
             {"domain": domain, "descriptors": [described(each) for each in descriptors], **more}
         )

@@ -6,7 +6,7 @@ from .waiting import DEADLINE_S
 
 
 class Authority:
-    """Signs certificates. `path` is its own."""
+    """A certificate authority. `path` is its own certificate."""
 
     def __init__(self, directory, name="authority"):
         self.directory, self.name = directory, name
@@ -17,7 +17,7 @@ class Authority:
         )
 
     def sign(self, name):
-        """A certificate for this machine, and its key."""
+        """Returns a certificate for this machine and its key."""
         certificate, key = self.directory / f"{name}.pem", self.directory / f"{name}.key"
         request, extensions = self.directory / f"{name}.csr", self.directory / f"{name}.ext"
         extensions.write_text("subjectAltName = IP:127.0.0.1, DNS:localhost\nbasicConstraints = CA:FALSE\n")

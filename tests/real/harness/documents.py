@@ -1,4 +1,4 @@
-"""Commands and files in documentation, taken out to be run."""
+"""Extracts commands and files from the documentation."""
 
 import re
 import textwrap
@@ -7,14 +7,14 @@ DEFAULT_PORTS = {"http": 8080, "grpc": 8081, "resp": 6380, "admin": 9090}
 
 
 def shell_blocks(path):
-    """The blocks of a page that are marked as `sh`, each with its line."""
+    """The `sh` blocks of a page, each with its line number."""
     text = path.read_text()
     for block in re.finditer(r"^```sh\n(.*?)^```$", text, re.M | re.S):
         yield text.count("\n", 0, block.start()) + 1, block[1]
 
 
 def sessions(path):
-    """What is shown as typed after `$` in indented blocks, each with what is shown below it."""
+    """The commands after `$` in indented blocks, each with the output below it."""
     found = []
     for line in path.read_text().splitlines():
         if line.startswith("    $ "):
@@ -27,7 +27,7 @@ def sessions(path):
 
 
 def indented_block(path, beginning):
-    """The indented block that begins so, without the indentation."""
+    """The indented block with this beginning, without the indentation."""
     text = path.read_text()
     block = re.search(rf"^    {re.escape(beginning)}(?:.*\n(?:    .*\n|\n(?=    ))*)", text, re.M)
     assert block, f"{path} has no block that begins with {beginning!r}"
@@ -35,13 +35,13 @@ def indented_block(path, beginning):
 
 
 def rules_of(path):
-    """The page's first block marked as `yaml` that is a rules file; None if it has none."""
+    """The first `yaml` block of a page that is a rules file, or None."""
     blocks = re.findall(r"^```yaml\n(.*?)^```$", path.read_text(), re.M | re.S)
     return next((block for block in blocks if re.search(r"^domain:", block, re.M)), None)
 
 
 def on_free_ports(text, server):
-    """The text with the addresses of this server in place of the usual ones."""
+    """The text with the default addresses replaced by those of this server."""
     for protocol, port in DEFAULT_PORTS.items():
         text = re.sub(rf"(127\.0\.0\.1|localhost):{port}\b", server.addresses[protocol], text)
         text = re.sub(rf"-p {port}\b", f"-p {server.port(protocol)}", text)
@@ -50,12 +50,12 @@ def on_free_ports(text, server):
 
 
 def with_ports(text, ports):
-    """The text with other ports: those that a file has, and what they are to be. All at once, so none is replaced twice."""
+    """The text with ports replaced. `ports` maps old to new. One pass, so that no port is replaced twice."""
     return re.sub(r"\b\d{4,5}\b", lambda port: str(ports.get(int(port[0]), port[0])), text)
 
 
 def grpcurl_by(buf):
-    """A function for bash that stands in for grpcurl: buf asks for what there is by reflection as well."""
+    """A bash function that replaces grpcurl by buf, which uses reflection as well."""
     return f"""
         grpcurl() {{
             [ "$1 $2" = "-plaintext -d" ] || return 1

@@ -9,12 +9,12 @@ from .waiting import DEADLINE_S, wait_for
 
 
 def by_header(descriptor_key, header=None):
-    """An action that makes an entry of a header, which has the key's name if no other is given."""
+    """An action that makes an entry from a header, by default the header `x-KEY`."""
     return {"request_headers": {"header_name": header or f"x-{descriptor_key}", "descriptor_key": descriptor_key}}
 
 
 def descriptor(*keys, **more):
-    """A descriptor with an entry for each of the headers `x-KEY`; none is sent if one of the headers is missing."""
+    """A descriptor with an entry for each header `x-KEY`. Envoy sends no descriptor if one header is missing."""
     return {"actions": [by_header(key) for key in keys], **more}
 
 
@@ -29,10 +29,10 @@ def statuses(envoy, times, path="", **headers):
 
 
 class Envoy:
-    """A running Envoy, with a configuration as text or as data. `url` is where clients ask."""
+    """A running Envoy, with a configuration as text or as data. Clients use `url`."""
 
     def __init__(self, binary, directory, config):
-        # JSON is YAML.
+        # JSON is valid YAML.
         path = directory / "envoy.yaml"
         path.write_text(config if isinstance(config, str) else json.dumps(config, indent=1))
         self.access_log = directory / "access.log"
@@ -84,7 +84,7 @@ class Envoy:
         return sum(int(line.rsplit(": ", 1)[1]) for line in text.splitlines())
 
     def logged(self):
-        """The access log so far, line by line, as far as lines are complete."""
+        """The complete lines of the access log so far."""
         if not self.access_log.exists():
             return []
         complete, _, _ = self.access_log.read_text().rpartition("\n")
@@ -109,11 +109,11 @@ HTTP_OPTIONS = "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProto
 def config(directory, grpc_port, upstream_port, rate_limits, *, domain="edge", ratelimit=None, filters=()):
     """Envoy's configuration: `filters` come before the rate limit filter, `ratelimit` is merged into it.
 
-    Envoy waits 20 ms for the rate limit service by default and then lets the request through. A test on a busy machine
-    is not to pass or fail by that, so it waits for longer here.
+    By default Envoy waits 20 ms for the rate limit service and then lets the request through. A busy machine may need
+    longer, so the timeout here is long.
 
-    The rate limits are written where Envoy honours `hits_addend`, which is the filter's configuration of a route; below
-    `/on-the-route` they are the route's own, as most people have them.
+    The rate limits are in the per-route configuration of the filter, because only there Envoy supports `hits_addend`.
+    Below `/on-the-route` they are in the route itself, which is the usual place.
     """
     limiter = {
         "@type": RATELIMIT,

@@ -1,4 +1,4 @@
-"""A link that goes wrong when it is told to: what stands between Tidegate and Redis when the network is to blame."""
+"""A proxy between Tidegate and Redis that simulates failures of the network."""
 
 import asyncio
 import socket
@@ -11,10 +11,10 @@ CHUNK_BYTES = 1 << 16
 
 
 class FaultProxy:
-    """Forwards connections to a port of this machine. What it does with them is set by its methods, at any time:
+    """Forwards connections to a port of this machine. Methods change its behaviour at any time:
 
-    `passes()`; `delays(ms)`, in each direction; `stalls()`, nothing goes through, connections stay open; `resets()` and
-    `closes()`, which end the connections there are, and each new one as soon as it is there.
+    `passes()` forwards; `delays(ms)` delays in each direction; `stalls()` forwards nothing but keeps connections open;
+    `resets()` and `closes()` end all connections, and new ones immediately.
     """
 
     def __init__(self, target_port):
@@ -52,7 +52,7 @@ class FaultProxy:
         self._set("close", 0)
 
     def resets_once(self):
-        """Those that are there. New ones pass."""
+        """Resets the existing connections. New ones pass."""
         self._on_the_loop(self._end_links, "reset")
 
     def stop(self):
@@ -71,7 +71,7 @@ class FaultProxy:
         self._on_the_loop(change)
 
     def _on_the_loop(self, function, *arguments):
-        """Done when this returns."""
+        """Runs a function on the event loop and waits for it."""
         done = threading.Event()
 
         def call():
@@ -118,7 +118,7 @@ class FaultProxy:
             end(far_writer, "close")
 
     async def _forward(self, reader, writer):
-        """What is delayed keeps its distance: a later chunk waits for its own delay only."""
+        """Each chunk is delayed on its own, so chunks keep their distance in time."""
         chunks = asyncio.Queue()
 
         async def deliver():
@@ -138,17 +138,17 @@ class FaultProxy:
             await delivering
         finally:
             delivering.cancel()
-        # Who is told nothing more by one side has nothing to ask of the other.
+        # When one side closes, close the other side too.
         raise ConnectionResetError
 
 
 def end(writer, how):
-    """Ends a connection: `reset` with RST, so that what is on its way is lost; `close` in good order."""
+    """Ends a connection: `reset` with RST, which loses data in flight, `close` with FIN."""
     if how == "reset" and (sock := writer.get_extra_info("socket")) is not None:
         try:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         except OSError:
-            pass  # It is closed already.
+            pass  # Already closed.
         writer.transport.abort()
     else:
         writer.close()

@@ -1,4 +1,4 @@
-"""Several servers that share a store, and clients that ask all of them at once."""
+"""Several servers that share a store, and clients that use all of them concurrently."""
 
 import http.client
 import json
@@ -17,7 +17,7 @@ PASSES = {"allowed", "delayed"}
 
 @dataclass(frozen=True)
 class Answer:
-    """What a request was answered, whatever it was. `seconds` is what the client waited for it."""
+    """Any answer to a request. `seconds` is how long the client waited for it."""
 
     status: int
     decision: str
@@ -32,12 +32,12 @@ class Answer:
 
     @property
     def shared(self):
-        """Whether the store that all share decided it."""
+        """Whether the shared store decided it."""
         return not self.degraded and self.status in (200, 429)
 
 
 class OverConnection:
-    """Asks one server over HTTP, one request after the other, on one connection."""
+    """Sends requests to one server over HTTP, one after the other on one connection."""
 
     protocol = "http"
 
@@ -73,28 +73,28 @@ class Fleet:
         self.servers = servers
 
     def clients(self, count, *, protocols=(OverConnection,)):
-        """So many clients, spread over the servers, and over the protocols."""
+        """Returns `count` clients, spread over servers and protocols."""
         servers, kinds = len(self.servers), len(protocols)
         return [protocols[number // servers % kinds](self.servers[number % servers]) for number in range(count)]
 
     def metric(self, name, **labels):
-        """Of all servers together."""
+        """The sum over all servers."""
         return sum(server.metric(name, **labels) for server in self.servers)
 
     def undecided(self):
-        """Decisions that the store did not make in time, of rules that then let nothing pass. It may have charged them."""
+        """Decisions of rules with `deny` that the store did not make in time. It may have charged them."""
         return self.metric("tidegate_decisions_total", decision="unavailable")
 
     def wait_for_each_other(self):
-        """Until every server knows how many there are."""
+        """Waits until every server sees all others."""
         count = len(self.servers)
         wait_for(
-            f"each knows of {count} servers",
+            f"each server sees {count} servers",
             lambda: all(server.metric("tidegate_store_live_nodes") == count for server in self.servers),
         )
 
     def wait_until_shared(self, *attributes):
-        """Until every server has these requests decided by the store. They cost nothing."""
+        """Waits until the store decides these requests for every server. Their cost is 0."""
 
         for server in self.servers:
             client = OverConnection(server)
@@ -116,7 +116,7 @@ class Fleet:
 
 
 def operate(server, path, attributes, **more):
-    """What operators may do: `/v1/refund` and `/v1/reset`. The response."""
+    """Sends `/v1/refund` or `/v1/reset` to the admin listener and returns the response."""
     body = {"domain": DOMAIN, "attributes": attributes, **more}
     return requests.post(server.admin + path, json=body, timeout=DEADLINE_S)
 
@@ -125,9 +125,9 @@ EVERY_PROTOCOL = (OverConnection, OverConnection, OverResp, OverGrpc)
 
 
 def all_at_once(clients, times, ask):
-    """What `ask(client, number)` says for each client, asked so many times by each, all of them starting together.
+    """The results of `ask(client, number)`. All clients start together, and each asks `times` times.
 
-    `number` counts the requests of all clients, so that what they ask can be spread by it.
+    `number` counts the requests of all clients, so that `ask` can spread keys by it.
     """
     gate, answers, failures = threading.Barrier(len(clients)), [], []
 
@@ -149,9 +149,9 @@ def all_at_once(clients, times, ask):
 
 
 class Load:
-    """Clients that ask all servers of a fleet, each with a pause in between, until they are told to stop.
+    """Clients that send requests to all servers of a fleet, with pauses, until they are stopped.
 
-    with Load(fleet, ask) as load: ..., where `ask(client, number)` asks once and hands over what is to be remembered.
+    with Load(fleet, ask) as load: ..., where `ask(client, number)` sends one request and returns what to keep.
     """
 
     def __init__(self, fleet, ask, *, clients=16, pause_s=0.01):
@@ -172,13 +172,13 @@ class Load:
             self.stopping.wait(self.pause_s)
 
     def more(self, count=None):
-        """Waits for so many more answers; for a few of each client, if it is not said how many."""
+        """Waits for `count` more answers, by default a few from each client."""
         had, count = len(self.answers), count or 5 * len(self.clients)
         wait_for(f"{count} more answers", lambda: self.failures or len(self.answers) >= had + count)
         return self.answers[had:]
 
     def lasts(self, seconds):
-        """Goes on for so long, and hands over what was answered meanwhile."""
+        """Goes on for this time and returns the answers of that time."""
         had, until = len(self.answers), time.monotonic() + seconds
         wait_for("the time is over", lambda: self.failures or time.monotonic() >= until, deadline_s=seconds + DEADLINE_S)
         return self.answers[had:]
@@ -199,7 +199,7 @@ class Load:
 
 
 def rule(name, limit, **more):
-    """A line of a rules file: requests with `by: NAME`, each user for themselves."""
+    """A line of a rules file: limits requests with `by: NAME` per user."""
     fields = {"name": name, "match": f"{{ by: {name} }}", "key": "[user]", "limit": limit, **more}
     return "  - { " + ", ".join(f"{field}: {value}" for field, value in fields.items()) + " }\n"
 

@@ -7,7 +7,7 @@ from .waiting import wait_for
 
 
 class Nginx:
-    """A running nginx. `port` is one that its configuration listens on; `url` is where clients ask."""
+    """A running nginx. Its configuration listens on `port`, and clients use `url`."""
 
     def __init__(self, binary, directory, config, port):
         path = directory / "nginx.conf"

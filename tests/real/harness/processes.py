@@ -1,4 +1,4 @@
-"""A process of its own, known by its id, with its output in a file."""
+"""A child process, with its output in files."""
 
 import signal
 import subprocess
@@ -7,7 +7,7 @@ from .waiting import DEADLINE_S
 
 
 class Process:
-    """Runs a command until it is stopped. Its standard output goes to `LOG.out`, what it reports to `LOG.err`."""
+    """Runs a command until it is stopped. Standard output goes to `LOG.out`, standard error to `LOG.err`."""
 
     def __init__(self, command, log, env=None, cwd=None):
         self.command = [str(part) for part in command]
@@ -29,7 +29,7 @@ class Process:
         return self.err.read_text(errors="replace")
 
     def must_run(self):
-        """Fails with what the process said if it has ended."""
+        """Fails with the output of the process if it has ended."""
         if self.child.poll() is not None:
             raise AssertionError(
                 f"{self.command[0]} ended with {self.child.returncode}\n{self.stdout()}\n{self.stderr()}"
@@ -39,17 +39,17 @@ class Process:
         self.child.send_signal(which)
 
     def wait(self, timeout_s=DEADLINE_S):
-        """Its exit code, once it has ended by itself."""
+        """Waits for the process to end by itself and returns its exit code."""
         return self.child.wait(timeout_s)
 
     def kill(self):
-        """At once, as a machine that loses power would."""
+        """Kills the process immediately, as a power cut would."""
         if self.child.poll() is None:
             self.child.send_signal(signal.SIGKILL)
         self.child.wait(DEADLINE_S)
 
     def stop(self):
-        """Asked to stop, and made to if it does not. What it exited with."""
+        """Stops the process, kills it if needed, and returns its exit code."""
         if self.child.poll() is None:
             self.child.send_signal(signal.SIGTERM)
             try:

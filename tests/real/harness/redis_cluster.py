@@ -10,7 +10,7 @@ SLOTS = 16_384
 
 
 class RedisCluster:
-    """Six nodes by default, of which the first three are masters at the beginning."""
+    """Six nodes by default. At first, the first three are masters."""
 
     def __init__(self, directory, *, masters=3, node_timeout_ms=1_000, program="redis-server"):
         self.nodes, self.kept_ports = [], []
@@ -38,7 +38,7 @@ class RedisCluster:
             cluster_enabled="yes",
             cluster_port=bus_port.getsockname()[1],
             cluster_config_file="nodes.conf",
-            # The shorter, the sooner they hear of each other.
+            # A shorter timeout lets nodes find each other sooner.
             cluster_node_timeout=1_000,
         )
 
@@ -48,7 +48,7 @@ class RedisCluster:
             node.ask("CLUSTER", "SET-CONFIG-EPOCH", number + 1)
         for node, bus_port in zip(others, self.kept_ports[1:], strict=True):
             first.ask("CLUSTER", "MEET", "127.0.0.1", node.port, bus_port.getsockname()[1])
-        wait_for("every node knows all", lambda: all(self._knows_all(node) for node in self.nodes))
+        wait_for("every node knows all others", lambda: all(self._knows_all(node) for node in self.nodes))
 
     def _knows_all(self, node):
         return len([known for known in nodes_seen_by(node) if "handshake" not in known["flags"]]) == len(self.nodes)
@@ -77,36 +77,36 @@ class RedisCluster:
         return [node for node in self.running() if node.info("replication")["role"] == "slave"]
 
     def is_whole(self):
-        """Every node says that all slots are served, knows it of half of the nodes at least, and replicas are in step."""
+        """Every node reports all slots as served, has heard that from at least half of the nodes, and replicas are in sync."""
         try:
             served = all("cluster_state:ok" in node.ask("CLUSTER", "INFO") for node in self.running())
             replicas = self.replicas()
             followed = len(replicas) * 2 == len(self.running()) and all(map(is_in_step, replicas))
-            # A replica that its master knows nothing of would not be waited for, nor take over.
+            # WAIT and failover ignore a replica that its master does not know yet.
             known = all(node.info("replication")["connected_slaves"] == 1 for node in self.masters())
             return served and followed and known
         except NOT_YET:
             return False
 
     def master_of(self, key):
-        """The node that serves a key now."""
+        """The node that currently serves a key."""
         return self.server_of_slot(key_slot(key.encode()))
 
     def server_of_slot(self, slot):
         for seen in nodes_seen_by(next(node for node in self.running() if not node.is_paused)):
             if "master" in seen["flags"] and any(first <= slot <= last for first, last in seen["slots"]):
                 return self.node(seen["port"])
-        raise AssertionError(f"nobody serves slot {slot}")
+        raise AssertionError(f"no node serves slot {slot}")
 
     def node(self, port):
         return next(node for node in self.nodes if node.port == port)
 
     def keys(self, pattern="*"):
-        """All keys, as the masters hold them."""
+        """All keys of the masters."""
         return sorted(key for master in self.masters() for key in master.keys(pattern))
 
     def move_slot(self, slot, to, *, pause=lambda: None):
-        """As `redis-cli --cluster reshard` does it: keys one at a time; `pause` is called while the slot is half moved."""
+        """Moves a slot as `redis-cli --cluster reshard` does: key by key. Calls `pause` while the slot is half moved."""
         source = self.server_of_slot(slot)
         source_id, target_id = source.ask("CLUSTER", "MYID"), to.ask("CLUSTER", "MYID")
         to.ask("CLUSTER", "SETSLOT", slot, "IMPORTING", source_id)
@@ -128,7 +128,7 @@ class RedisCluster:
 
 
 def nodes_seen_by(node):
-    """CLUSTER NODES, taken apart: the id, port, flags and ranges of slots of each."""
+    """Parses CLUSTER NODES: id, port, flags and slot ranges of each node."""
 
     def taken_apart(line):
         node_id, address, flags, _master, _ping, _pong, _epoch, _link, *slots = line.split()

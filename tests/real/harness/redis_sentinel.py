@@ -1,4 +1,4 @@
-"""A master with replicas, and sentinels that put a replica in its place when it is gone."""
+"""A master with replicas, and sentinels that promote a replica when the master is gone."""
 
 from .redis_server import NOT_YET, RedisServer, replica_of
 from .waiting import wait_for
@@ -27,7 +27,7 @@ class SentinelSet:
             raise
 
     def _sentinel(self, directory):
-        # It writes what it learns to its own file.
+        # A sentinel rewrites its configuration file.
         path = directory / "sentinel.conf"
         password = f"sentinel auth-pass {NAME} {self.password}\n" if self.password else ""
         path.write_text(
@@ -51,7 +51,7 @@ class SentinelSet:
         return f"redis+sentinel://{password}{','.join(each.address for each in self.sentinels)}/{NAME}"
 
     def master(self):
-        """The server that the sentinels call master and that says so itself; None while there is none."""
+        """The server that the sentinels report as master and that has this role, or None."""
         ports = {int(sentinel.master()["port"]) for sentinel in self.sentinels}
         if len(ports) != 1:
             return None
@@ -72,7 +72,7 @@ class SentinelSet:
 
 
 class Sentinel(RedisServer):
-    """A sentinel. It keeps no data, and does not know the options of those who do."""
+    """A sentinel. It has no data, and rejects options for data."""
 
     def defaults(self):
         return {"bind": "127.0.0.1", "dir": self.directory}

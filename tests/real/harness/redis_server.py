@@ -1,4 +1,4 @@
-"""A Redis or Valkey of our own, on a port that it keeps over restarts."""
+"""A Redis or Valkey server, on a port that it keeps across restarts."""
 
 import signal
 
@@ -15,7 +15,7 @@ NOT_YET = (redis.ConnectionError, redis.TimeoutError, redis.exceptions.BusyLoadi
 class RedisServer:
     """A running server. Options are Redis' own: RedisServer(directory, requirepass="x", maxmemory="1gb").
 
-    With `tls`, a pair of a certificate and its key, it speaks TLS only, and clients believe `authority`.
+    With `tls`, a pair of certificate and key, the server uses only TLS, and clients trust `authority`.
     """
 
     def __init__(self, directory, *, program="redis-server", words=(), tls=None, authority=None, **options):
@@ -69,13 +69,13 @@ class RedisServer:
 
     @property
     def url(self):
-        """What Tidegate is told."""
+        """The URL for `--store`."""
         password = self.options.get("requirepass")
         return f"{'redis' if self.tls is None else 'rediss'}://{f':{password}@' if password else ''}{self.address}"
 
     def client(self, **more):
-        """A client to look and meddle by: it waits, and asks once only."""
-        # Old servers know no other version of the protocol.
+        """A client for tests. It waits for answers and does not retry."""
+        # Old servers support only this version of the protocol.
         settings = {"port": self.port, "protocol": 2, "decode_responses": True}
         settings["password"] = self.options.get("requirepass")
         if self.tls is not None:
@@ -83,7 +83,7 @@ class RedisServer:
         return redis_client(**{**settings, **more})
 
     def ask(self, *command):
-        """One command, over a connection of its own."""
+        """Sends one command on a new connection."""
         with self.client() as client:
             return client.execute_command(*command)
 
@@ -96,7 +96,7 @@ class RedisServer:
             return sorted(client.scan_iter(pattern, count=1000))
 
     def pause(self):
-        """It does nothing from now on, but its connections stay open: as a machine that hangs."""
+        """Suspends the server. Its connections stay open, as on a machine that hangs."""
         self.process.signal(signal.SIGSTOP)
         self.is_paused = True
 
@@ -109,14 +109,14 @@ class RedisServer:
         self.is_paused = False
 
     def restart(self):
-        """After it was killed or stopped. It has what it wrote to its disk, if it was to write anything."""
+        """Starts the server again after it was killed or stopped, with the data on its disk, if any."""
         self.process.stop()
         self.start()
 
     def stop(self):
         if self.is_paused:
             self.resume()
-        # With its data in memory only there is nothing that it has to do before it ends.
+        # Its data is in memory only, so a graceful stop is not needed.
         self.process.kill()
 
     def close(self):
@@ -124,10 +124,10 @@ class RedisServer:
 
 
 def replica_of(master, directory, **options):
-    """A server that follows another one, and is in step with it."""
+    """Starts a replica and waits until it is in sync."""
     replica = RedisServer(directory, replicaof=f"127.0.0.1 {master.port}", **options)
     try:
-        wait_for("the replica is in step", lambda: is_in_step(replica))
+        wait_for("the replica is in sync", lambda: is_in_step(replica))
     except BaseException:
         replica.stop()
         raise
@@ -135,5 +135,5 @@ def replica_of(master, directory, **options):
 
 
 def is_in_step(replica):
-    """Whether a replica has all that its master had, so that it could take over."""
+    """Whether a replica has all data of its master, so that it could take over."""
     return replica.info("replication").get("master_link_status") == "up"

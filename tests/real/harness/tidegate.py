@@ -14,10 +14,10 @@ ANY_PORT = "127.0.0.1:0"
 
 
 class Tidegate:
-    """A running server. `addresses` has what each listener really bound."""
+    """A running server. `addresses` has the bound address of each listener."""
 
     def __init__(self, binary, directory, rules=None, *, flags=(), addresses=None, env=None, keeps_ports=False):
-        """With `keeps_ports` it can be restarted on the ports it has."""
+        """With `keeps_ports`, the server can be restarted on the same ports."""
         self.binary, self.directory, self.flags, self.env = binary, directory, list(flags), env
         self.kept_ports = [keep_port() for _ in PROTOCOLS] if keeps_ports else []
         self.rules = None
@@ -29,13 +29,13 @@ class Tidegate:
         self.start({**kept, **(addresses or {})})
 
     def start(self, addresses):
-        """Starts it; `addresses` has those that are not to be picked by the system."""
+        """Starts the server. Listeners without an entry in `addresses` get a free port."""
         command = [self.binary, "serve", "--print-addresses", "json"]
         for protocol in PROTOCOLS:
             command += [f"--{protocol}", addresses.get(protocol, ANY_PORT)]
         if self.rules is not None:
             command += ["--rules", self.rules]
-        # What is set in the environment of whoever runs the tests is not to change what is tested.
+        # Settings in the environment of the test run must not change the tests.
         env = {name: value for name, value in os.environ.items() if not name.startswith("TIDEGATE_")}
         self.starts += 1
         self.process = Process(
@@ -59,7 +59,7 @@ class Tidegate:
         return None
 
     def is_ready(self):
-        # Operators are always served in the clear here.
+        # The admin listener never uses TLS here.
         try:
             return requests.get(self.admin + "/readyz", timeout=DEADLINE_S).status_code == 200
         except requests.ConnectionError:
@@ -86,18 +86,18 @@ class Tidegate:
         return int(self.addresses[protocol].rsplit(":", 1)[1])
 
     def check(self, attributes, *, domain, cost=1, path="/v1/check"):
-        """Asks over HTTP. The response, whatever it is."""
+        """Sends a request over HTTP and returns the response, also if it is an error."""
         body = {"domain": domain, "attributes": attributes, "cost": cost}
         return requests.post(self.url + path, json=body, timeout=DEADLINE_S)
 
     def stands(self, attributes, *, domain):
-        """The limit in force for these attributes, and how much of it is used. Charges nothing."""
+        """The active limit for these attributes, and how much of it is used. Charges nothing."""
         answer = self.check(attributes, domain=domain, cost=0, path="/v1/peek")
         limit = int(answer.headers["x-ratelimit-limit"])
         return limit, limit - answer.json()["remaining"]
 
     def metric(self, name, **labels):
-        """The sum of a metric's samples that have these labels."""
+        """The sum of the samples of a metric with these labels."""
         total = 0.0
         for line in requests.get(self.admin + "/metrics", timeout=DEADLINE_S).text.splitlines():
             sample, _, value = line.rpartition(" ")
@@ -106,20 +106,20 @@ class Tidegate:
         return total
 
     def restart(self):
-        """Again, on the addresses it had, which nobody else was given meanwhile."""
+        """Starts the server again on its addresses, which the system has given to no other process."""
         self.start(self.addresses)
 
     def stop(self):
         return self.process.stop()
 
     def close(self):
-        """Gives its ports back, if it kept any."""
+        """Releases the kept ports, if any."""
         for kept in self.kept_ports:
             kept.close()
 
 
 def keep_port():
-    """A port that the system hands to nobody, but may be listened on by whoever asks for it by its number."""
+    """Reserves a port: the system gives it to no other process, but a process may bind it by number."""
     kept = socket.socket()
     kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     kept.bind(("127.0.0.1", 0))

@@ -1,4 +1,4 @@
-"""Clients of each protocol that ask without a pause, until they are told to stop."""
+"""Clients of each protocol that send requests without a pause, until they are stopped."""
 
 import threading
 
@@ -7,9 +7,9 @@ from .waiting import wait_for
 
 
 class Traffic:
-    """A thread for each client. `answers` has what came back, by protocol; what failed is in `failures`.
+    """One thread per client. `answers` has the answers by protocol, `failures` the exceptions.
 
-    with Traffic(server, ask) as traffic: ..., where `ask(client)` asks once and hands over the answer.
+    with Traffic(server, ask) as traffic: ..., where `ask(client)` sends one request and returns the answer.
     """
 
     def __init__(self, server, ask, *, clients_each=1):
@@ -32,7 +32,7 @@ class Traffic:
         return [answer for answers in self.answers.values() for answer in answers]
 
     def more(self, count):
-        """Waits until there are so many more answers on each protocol."""
+        """Waits for `count` more answers on each protocol."""
         before = {protocol: len(answers) for protocol, answers in self.answers.items()}
 
         def came():

@@ -1,4 +1,4 @@
-"""The server behind Envoy: answers every request, and remembers what it was sent."""
+"""The server behind Envoy: answers every request and records its headers."""
 
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer

@@ -1,6 +1,6 @@
-"""Waiting for a thing itself, with a deadline: nothing here sleeps for a while and hopes.
+"""Waits for a condition, with a deadline. No test sleeps for a fixed time.
 
-Deadlines are for what never happens. None says how fast something is: machines are slow at times, and stop for seconds.
+A deadline only ends a test that would wait forever. It asserts no speed, because machines can stop for seconds.
 """
 
 import time
@@ -10,7 +10,7 @@ PAUSE_S = 0.01
 
 
 def wait_for(what, holds, deadline_s=DEADLINE_S):
-    """Asks `holds` until what it says is true and hands that back. `what` is for the message if it never is."""
+    """Calls `holds` until its result is true and returns that. `what` is for the error message."""
     until = time.monotonic() + deadline_s
     while True:
         last = holds()

@@ -1,6 +1,6 @@
-// What a program with go-redis does: connects, asks, pipelines, and shows each reply. Its settings are as they come, but that
-// it waits for an answer for longer than three seconds.
-// usage: go-redis-client PORT PROTOCOL [PASSWORD], the protocol being 2 or 3
+// A typical program with go-redis: connects, sends commands and pipelines, and prints each reply. It uses the default
+// settings, except that it does not retry and has timeouts of two minutes.
+// usage: go-redis-client PORT PROTOCOL [PASSWORD], where PROTOCOL is 2 or 3
 package main
 
 import (
@@ -56,7 +56,7 @@ func main() {
 
 	shown["check"], err = client.Do(ctx, "TIDEGATE.CHECK", "clients", "user", key).Result()
 	must(err)
-	// Over the connections of its pool.
+	// Concurrently, over the connections of the pool.
 	together := make([]any, 10)
 	var all sync.WaitGroup
 	for at := range together {

@@ -1,5 +1,5 @@
-// What a program with ioredis does: connects, asks, pipelines, and shows each reply. Its settings are as they come, but that
-// it asks nothing twice and has more than ten seconds to connect.
+// A typical program with ioredis: connects, sends commands and pipelines, and prints each reply. It uses the default
+// settings, except that it does not retry and has two minutes to connect.
 // usage: client.js PORT [PASSWORD]
 const Redis = require("ioredis");
 
