@@ -69,7 +69,7 @@ where
         decided: Result<DecideOutput, EngineError>,
     ) -> Result<Self, RequestRefused> {
         let decided = decided?;
-        let error = decided.acquire_error();
+        let error = decided.refused();
         let DecideOutput { answer, waited, lease, .. } = decided;
         let decision = decision_from_answer(&answer);
         // If the request does not pass, dropping this releases its lease.

@@ -26,7 +26,7 @@ pub struct DecideOutput {
 
 impl DecideOutput {
     /// Why the request did not wait, or stopped waiting, if a limit with the action `delay` denied it.
-    pub fn acquire_error(&self) -> Option<Refused> {
+    pub fn refused(&self) -> Option<Refused> {
         self.refusal.map(Refused::from)
     }
 

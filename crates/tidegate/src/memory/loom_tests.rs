@@ -33,8 +33,8 @@ fn two_threads_share_one_unit() {
             let (store, counter) = (store.clone(), counter.clone());
             move || check(&store, &counter, 1)
         });
-        let verdicts = [check(&store, &counter, 1), other.join().unwrap()];
-        let allowed = verdicts.iter().filter(|verdict| **verdict == OutcomeKind::Allowed).count();
+        let kinds = [check(&store, &counter, 1), other.join().unwrap()];
+        let allowed = kinds.iter().filter(|kind| **kind == OutcomeKind::Allowed).count();
         assert_eq!(allowed, 1);
     });
 }
@@ -114,7 +114,7 @@ fn crossing_plans_neither_deadlock_nor_charge_in_part() {
     check_interleavings(4, || {
         let store = store();
         let packed = counter("{algorithm: fixed_window, limit: 1, per: 1h}");
-        let ledger = counter("{algorithm: sliding_log, limit: 1, per: 1h}");
+        let log = counter("{algorithm: sliding_log, limit: 1, per: 1h}");
         let decide = |store: &MemoryStore, order: [(&Counter, u8); 2]| {
             let keys = order.map(|(_, key)| [key]);
             let mut plan = Plan::new();
@@ -125,12 +125,12 @@ fn crossing_plans_neither_deadlock_nor_charge_in_part() {
             usize::from(outcomes.iter().all(|outcome| outcome.kind == OutcomeKind::Allowed))
         };
         let other = thread::spawn({
-            let (store, packed, ledger) = (store.clone(), packed.clone(), ledger.clone());
-            move || decide(&store, [(&ledger, 2), (&packed, 1)])
+            let (store, packed, log) = (store.clone(), packed.clone(), log.clone());
+            move || decide(&store, [(&log, 2), (&packed, 1)])
         });
-        let admitted = decide(&store, [(&packed, 1), (&ledger, 2)]) + other.join().unwrap();
+        let admitted = decide(&store, [(&packed, 1), (&log, 2)]) + other.join().unwrap();
         assert_eq!(admitted, 1);
         assert_eq!(check(&store, &packed, 1), OutcomeKind::Denied);
-        assert_eq!(check(&store, &ledger, 2), OutcomeKind::Denied);
+        assert_eq!(check(&store, &log, 2), OutcomeKind::Denied);
     });
 }

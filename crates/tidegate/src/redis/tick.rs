@@ -1,4 +1,4 @@
-//! Periodic work: [`tick`](crate::Store::tick) does what is due, and one task calls it.
+//! Periodic work: [`tick`](crate::store::Store::tick) does what is due, and one task calls it.
 //!
 //! Periodic work is heartbeats, and checks whether a cluster's slots or the Sentinels' master have changed.
 //! Work that reacts to an event, such as a reconnect, has its own tasks.
@@ -22,7 +22,7 @@ pub enum StoreTicks {
     /// The store's own clock, in a task on its runtime.
     #[default]
     Own,
-    /// The caller's: periodic work happens only in [`Store::tick`](crate::Store::tick). For tests with a
+    /// The caller's: periodic work happens only in [`Store::tick`](crate::store::Store::tick). For tests with a
     /// manual clock.
     Caller,
 }

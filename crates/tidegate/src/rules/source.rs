@@ -62,7 +62,7 @@ pub enum SourceUpdate {
 struct Fingerprint(u128);
 
 impl Source {
-    /// The rules of these files and directories, in the order of [`load`](super::load). Nothing is read
+    /// The rules of these files and directories, in the order of [`load`](fn@super::load). Nothing is read
     /// before the first [`poll`](Self::poll).
     pub fn new(paths: impl IntoIterator<Item = PathBuf>) -> Self {
         let random = RandomState::new();

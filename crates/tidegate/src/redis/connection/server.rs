@@ -27,7 +27,7 @@ use crate::redis::url::Address;
 /// next one.
 const PIPELINES_IN_FLIGHT_MAX: usize = 32;
 
-/// One server. A [reconnector](super::reconnector::reconnect_loop) keeps it connected.
+/// One server. A [reconnector](super::reconnector::ManagedServer) keeps it connected.
 pub(crate) struct Server {
     pub config: Arc<ClientConfig>,
     pub address_source: AddressSource,

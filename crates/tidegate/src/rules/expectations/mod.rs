@@ -93,7 +93,7 @@ impl RuleTests {
         Self::from_files(&[InputFile { name: name.to_owned(), content: Ok(text.into()) }])
     }
 
-    /// Reads the tests of files, found as [`load`](super::load) finds rules. All errors are in the report.
+    /// Reads the tests of files, found as [`load`](fn@super::load) finds rules. All errors are in the report.
     pub fn load(paths: &[PathBuf]) -> Result<Self, Report> {
         Self::from_files(&read_files(paths))
     }

@@ -8,7 +8,7 @@ mod validator;
 /// The JSON Schema, draft 2020-12, of Tidegate's own rules files.
 ///
 /// It has every field, its type and a description. It does not know the relations between fields and between
-/// rules; only [`load`](super::load) checks those. So a file that matches the schema may still be wrong, but
+/// rules; only [`load`](fn@super::load) checks those. So a file that matches the schema may still be wrong, but
 /// every file that loads matches the schema.
 ///
 /// ```

@@ -38,7 +38,7 @@ pub async fn decide<C: Timer + Send + Sync + 'static>(
     DecideResult {
         answer: AnswerSummary::from_answer(&decided.answer),
         waited_ms: decided.waited.get().div_ceil(1_000_000),
-        refusal: decided.acquire_error().map(Refusal::from),
+        refusal: decided.refused().map(Refusal::from),
     }
 }
 
