@@ -136,7 +136,7 @@ mod executor {
         }
 
         #[test]
-        fn a_panicking_task_does_not_stop_others() {
+        fn a_panicking_task_does_not_stop_the_thread() {
             let (sender, done) = channel();
             spawn(async { panic!("on purpose") });
             spawn(async move { sender.send(()).unwrap() });

@@ -82,6 +82,8 @@ pub struct LimitAnswer<'a> {
     pub outcome: &'a Outcome,
     /// Whether the request has all parts of the key. A limit may deny a request without them, without counting.
     pub key_status: KeyStatus,
+    /// Whether the request brought the limit along. Such a limit is in no rules file.
+    pub is_request_limit: bool,
     resized_to: Option<u64>,
     compiled: &'a CompiledLimit,
 }
@@ -274,6 +276,7 @@ impl<R: Deref<Target = Ruleset>> Answer<R> {
             cost: limit.cost,
             outcome: &limit.outcome,
             key_status: limit.key_status,
+            is_request_limit: matches!(limit.limit, LimitRef::Request(_)),
             resized_to: limit.resized_to,
             compiled,
         }

@@ -1,11 +1,13 @@
-//! What an answer means for a request that may wait, and the limits that it may have to wait for.
+//! An attempt of a request that may wait: asks the store, and says what the answer means for the request.
 
 use smallvec::SmallVec;
 use tidegate_core::rules::{Action, AnswerKind, DelayLimit, KeyStatus, LimitAnswer, MatchedLimits, Ruleset};
-use tidegate_core::{Timestamp, Wait};
+use tidegate_core::{Op, Timestamp, Wait};
 
-use super::Answer;
 use super::decide::DecideTask;
+use super::{ActiveRules, Answer, EngineError, EngineInner};
+use crate::Timer;
+use crate::store::Store;
 
 /// What an answer means for a request that may wait.
 pub(super) enum RequestAttempt {
@@ -19,13 +21,48 @@ pub(super) enum RequestAttempt {
     Wait(Wait),
 }
 
+impl<C: Timer, S: Store> EngineInner<C, S> {
+    /// Asks about all limits of the request.
+    pub(super) async fn ask(
+        &self,
+        task: &mut DecideTask,
+        rules: &ActiveRules,
+        op: Op,
+        at: Timestamp,
+    ) -> Result<Answer, EngineError> {
+        task.evaluation.restart(op, at);
+        let step = task.run(self, rules)?;
+        task.run_async(self, rules, step).await?;
+        let mut answer = Answer::undecided(rules.clone());
+        task.write_answer(&mut answer);
+        Ok(answer)
+    }
+
+    /// Asks about all limits of the request. Classifies the answer for a request in the queue of one of them.
+    pub(super) async fn attempt(
+        &self,
+        task: &mut DecideTask,
+        rules: &ActiveRules,
+        index: usize,
+        at: Timestamp,
+    ) -> Result<(Answer, RequestAttempt), EngineError> {
+        // Where denied attempts count, a waiting request only peeks until it can leave, so that it counts as one
+        // attempt.
+        if counts_denied(task.evaluation.matched(), rules, at) {
+            let answer = self.ask(task, rules, Op::Peek, at).await?;
+            let attempt = classify_attempt(&answer, task, rules, index);
+            if let RequestAttempt::Wait(_) | RequestAttempt::WaitForLimit(_) = attempt {
+                return Ok((answer, attempt));
+            }
+        }
+        let answer = self.ask(task, rules, task.op, at).await?;
+        let attempt = classify_attempt(&answer, task, rules, index);
+        Ok((answer, attempt))
+    }
+}
+
 /// Classifies the answer for a request in the queue of the limit at `index`.
-pub(super) fn classify_attempt(
-    answer: &Answer,
-    task: &DecideTask,
-    rules: &Ruleset,
-    index: usize,
-) -> RequestAttempt {
+fn classify_attempt(answer: &Answer, task: &DecideTask, rules: &Ruleset, index: usize) -> RequestAttempt {
     if answer.kind.passes() {
         return RequestAttempt::Admitted;
     }
@@ -49,7 +86,7 @@ fn delays_request(limit: &LimitAnswer<'_>) -> bool {
 }
 
 /// Whether a denied request is counted.
-pub(super) fn counts_denied(matched: &MatchedLimits, rules: &Ruleset, at: Timestamp) -> bool {
+fn counts_denied(matched: &MatchedLimits, rules: &Ruleset, at: Timestamp) -> bool {
     matched.plan(rules, at).is_ok_and(|draft| {
         draft.plan.charges().iter().any(|charge| charge.counter.algorithm().counts_denied())
     })

@@ -1,14 +1,17 @@
-//! The wait queue of a limit with the action `delay`: its key, and forecasts for it.
+//! The wait queue of a limit with the action `delay`: its key, its head, and forecasts for it.
 
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tidegate_core::rules::DelayLimit;
+use tidegate_core::rules::{DelayLimit, MatchedLimits, Ruleset};
 use tidegate_core::{Plan, Timestamp};
 
 use super::EngineInner;
+use super::attempt::delay_limits;
+use super::decide::DecideTask;
+use crate::Clock;
 use crate::memory::{ForecastAdmission, ForecastRequest, MemoryStore, StateForecast};
-use crate::queue::Forecaster;
+use crate::queue::{Forecaster, Ticket};
 use crate::store::Store;
 
 /// The key of a limit's wait queue: the counter and the key that requests wait for.
@@ -61,5 +64,32 @@ pub(super) fn delay_forecaster<'a, C, S: Store>(
     match engine.store.is_local() {
         true => engine.store.local().map(|memory: &Arc<MemoryStore>| DelayForecaster { delay, memory }),
         false => None,
+    }
+}
+
+impl<C, S> EngineInner<C, S> {
+    /// A limit with the action `delay`, other than the one whose queue the request is in, for which an earlier request
+    /// waits. A request does not overtake requests that wait for the same limit, whichever limit it waits for itself.
+    pub(super) fn queue_with_earlier_head(
+        &self,
+        task: &DecideTask,
+        rules: &Ruleset,
+        ticket: Option<Ticket>,
+        waits_in: Option<usize>,
+    ) -> Option<usize> {
+        let is_earlier = |head: Ticket| ticket.is_none_or(|ticket| head < ticket);
+        let limits = delay_limits(task, rules);
+        let other_limits = (0..limits.len()).filter(|index| Some(*index) != waits_in);
+        other_limits
+            .into_iter()
+            .find(|index| self.queues.head(&queue_key(&limits[*index])).is_some_and(is_earlier))
+    }
+}
+
+impl<C: Clock, S> EngineInner<C, S> {
+    /// Wakes the requests that wait for the same keys: units may have come back.
+    pub(super) fn wake_waiters(&self, matched: &MatchedLimits, rules: &Ruleset) {
+        let now = self.clock.now();
+        matched.queue_limits(rules).for_each(|delay| self.queue_group.wake(&queue_key(&delay), now));
     }
 }

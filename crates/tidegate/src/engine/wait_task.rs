@@ -2,12 +2,10 @@
 //! `wait.rs`.
 
 use smallvec::SmallVec;
-use tidegate_core::rules::{AnswerKind, DelayLimit, MatchedLimits, Ruleset};
+use tidegate_core::rules::{AnswerKind, DelayLimit, Ruleset};
 use tidegate_core::{Nanos, Op, Timestamp, Wait};
 
-use super::attempt::{
-    RequestAttempt, classify_attempt, counts_denied, delay_limit, delay_limits, remaining, retry_after,
-};
+use super::attempt::{RequestAttempt, delay_limit, delay_limits, remaining, retry_after};
 use super::decide::DecideTask;
 use super::delay_queue::{delay_forecaster, queue_key};
 use super::{ActiveRules, Answer, EngineError, EngineInner};
@@ -16,7 +14,7 @@ use crate::queue::{
     WaitContext, WakeReason,
 };
 use crate::store::Store;
-use crate::{Clock, Refusal, Timer};
+use crate::{Refusal, Timer};
 
 /// A request that may have to wait.
 pub(super) struct WaitTask<'e, C: Timer, S: Store> {
@@ -450,71 +448,6 @@ impl<'e, C: Timer, S: Store> WaitTask<'e, C, S> {
         let now = self.engine.clock.now();
         let answer = self.engine.ask(task, rules, Op::Peek, now).await?;
         Ok(WaitStep::End(end_denied(answer, &delay_limit(task, rules, index), refused, now)))
-    }
-}
-
-impl<C: Timer, S: Store> EngineInner<C, S> {
-    /// Asks about all limits of the request.
-    async fn ask(
-        &self,
-        task: &mut DecideTask,
-        rules: &ActiveRules,
-        op: Op,
-        at: Timestamp,
-    ) -> Result<Answer, EngineError> {
-        task.evaluation.restart(op, at);
-        let step = task.run(self, rules)?;
-        task.run_async(self, rules, step).await?;
-        let mut answer = Answer::undecided(rules.clone());
-        task.write_answer(&mut answer);
-        Ok(answer)
-    }
-
-    /// Asks about all limits of the request. Classifies the answer for a request in the queue of one of them.
-    pub(super) async fn attempt(
-        &self,
-        task: &mut DecideTask,
-        rules: &ActiveRules,
-        index: usize,
-        at: Timestamp,
-    ) -> Result<(Answer, RequestAttempt), EngineError> {
-        // Where denied attempts count, a waiting request only peeks until it can leave, so that it counts as one
-        // attempt.
-        if counts_denied(task.evaluation.matched(), rules, at) {
-            let answer = self.ask(task, rules, Op::Peek, at).await?;
-            let attempt = classify_attempt(&answer, task, rules, index);
-            if let RequestAttempt::Wait(_) | RequestAttempt::WaitForLimit(_) = attempt {
-                return Ok((answer, attempt));
-            }
-        }
-        let answer = self.ask(task, rules, task.op, at).await?;
-        let attempt = classify_attempt(&answer, task, rules, index);
-        Ok((answer, attempt))
-    }
-
-    /// A limit with the action `delay`, other than the one whose queue the request is in, for which an earlier request
-    /// waits. A request does not overtake requests that wait for the same limit, whichever limit it waits for itself.
-    pub(super) fn queue_with_earlier_head(
-        &self,
-        task: &DecideTask,
-        rules: &Ruleset,
-        ticket: Option<Ticket>,
-        waits_in: Option<usize>,
-    ) -> Option<usize> {
-        let is_earlier = |head: Ticket| ticket.is_none_or(|ticket| head < ticket);
-        let limits = delay_limits(task, rules);
-        let other_limits = (0..limits.len()).filter(|index| Some(*index) != waits_in);
-        other_limits
-            .into_iter()
-            .find(|index| self.queues.head(&queue_key(&limits[*index])).is_some_and(is_earlier))
-    }
-}
-
-impl<C: Clock, S> EngineInner<C, S> {
-    /// Wakes the requests that wait for the same keys: units may have come back.
-    pub(super) fn wake_waiters(&self, matched: &MatchedLimits, rules: &Ruleset) {
-        let now = self.clock.now();
-        matched.queue_limits(rules).for_each(|delay| self.queue_group.wake(&queue_key(&delay), now));
     }
 }
 

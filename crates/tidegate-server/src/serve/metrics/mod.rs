@@ -29,7 +29,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate::engine::StageTimes;
-use tidegate::rules::{Answer, AnswerKind, LimitAnswer, OnStoreFailure, REQUEST_LIMIT_RULE};
+use tidegate::rules::{Answer, AnswerKind, LimitAnswer, OnStoreFailure};
 use tidegate_core::OutcomeKind;
 
 use super::Protocol;
@@ -48,7 +48,7 @@ pub const TIMING_SAMPLE_EVERY: u32 = 17;
 const THROTTLE: RuleLabels<'static> = RuleLabels { domain: "", rule: "cl.throttle" };
 /// The labels of decisions without a rule, in domains without rules.
 const NO_RULE: RuleLabels<'static> = RuleLabels { domain: "", rule: "" };
-/// The rule label of limits that requests bring along. Answers call their rule [`REQUEST_LIMIT_RULE`].
+/// The rule label of limits that requests bring along. Answers call their rule `override`, which a file may use too.
 const REQUEST_LIMIT: &str = "request_limit";
 
 /// All counters. There is one per process.
@@ -94,7 +94,7 @@ impl Metrics {
         answer: &Answer,
         has_rules: impl Fn() -> bool,
     ) {
-        let rule = answer.decider().map_or("", |limit| rule_label(answer, domain, &limit));
+        let rule = answer.decider().map_or("", |limit| rule_label(&limit));
         self.counters_of(RuleLabels { domain, rule }, &has_rules).increment(protocol, answer.kind);
         for candidate in answer.candidates().filter(|candidate| !candidate.kind.passes()) {
             let counters = self.counters_of(RuleLabels { domain, rule: &candidate.rule.name }, &has_rules);
@@ -193,16 +193,9 @@ impl Metrics {
     }
 }
 
-/// The rule label of the limit that decided. A file may define a rule named [`REQUEST_LIMIT_RULE`] too, which keeps its
-/// name.
-#[inline]
-fn rule_label<'a>(answer: &Answer, domain: &str, limit: &LimitAnswer<'a>) -> &'a str {
-    let name = &*limit.rule.name;
-    if name != REQUEST_LIMIT_RULE {
-        return name;
-    }
-    let mut rules = answer.rules().domain(domain).into_iter().flat_map(|domain| domain.rules());
-    if rules.any(|rule| std::ptr::eq(rule, limit.rule)) { name } else { REQUEST_LIMIT }
+/// The rule label of a limit.
+fn rule_label<'a>(limit: &LimitAnswer<'a>) -> &'a str {
+    if limit.is_request_limit { REQUEST_LIMIT } else { &limit.rule.name }
 }
 
 impl Default for Metrics {

@@ -85,7 +85,7 @@ impl WatchedFiles {
     }
 }
 
-/// An operator who asks for a reload also gets errors of unchanged files, which the log does not repeat.
+/// Adds the errors of files that have not changed. The log does not repeat them, but the reply to a reload call does.
 fn with_ongoing_failures(app: &App, mut result: ReloadResult) -> ReloadResult {
     if let (Reload::Unchanged, Some(failure)) = (&result.rules, &app.status.rules().failure) {
         result.rules = Reload::Rejected(failure.error.clone());

@@ -22,8 +22,8 @@ const ANSWER_BYTES: usize = 400_000;
 
 const QUEUED_CHECK: &str = "TIDEGATE.CHECK api user line\r\n";
 
-/// A server, and a client that does not read. The client's request is at the head of the queue `line`. So many answers
-/// precede it that the client must read before the server can write more.
+/// A server, and a client that does not read. The client's request is at the head of the queue `line`. The answers before
+/// it are too large for the buffers, so the server cannot write more until the client reads.
 fn start_with_slow_reader(redis: &Redis, output_bytes_max: usize) -> (Server, Resp) {
     let mut domains = domains(RULES);
     // Answers contain the rule name.

@@ -89,7 +89,7 @@ pub(crate) fn timeout_error(address: &Address, timeout: Duration) -> ConnectErro
     )
 }
 
-/// Checks that the server is of the kind that the URL says.
+/// Checks that the URL has the right scheme for this server: single, Sentinel or cluster.
 fn check_server_kind(server: &Server, address: &Address, hello: HelloReply) -> Result<(), ConnectError> {
     let refuse = |kind, message, hint| Err(ConnectError::new(kind, address, message, hint));
     match (&server.membership, hello.mode) {

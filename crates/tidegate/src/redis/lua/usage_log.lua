@@ -115,9 +115,9 @@ local function define_usage_log()
     return false
   end
 
-  -- The usage log without `units` of those at `stamp`, at most all of them; false if nothing is left, true if
-  -- there is nothing to take. All later entries are rewritten, unless there are so many that other clients
-  -- would wait.
+  -- Removes up to `units` from the entry at `stamp` and returns the new usage log. Returns false if the log is
+  -- empty then, and true if nothing was removed. A refund rewrites all later entries. If there are
+  -- REWRITTEN_ENTRIES_MAX or more, it removes nothing, because Redis would be busy for too long.
   local function refund_at(state, stamp, units)
     local length = log_length(state)
     local at = first_since(state, length, stamp)
