@@ -41,6 +41,9 @@ pub struct Decision {
     /// Whether the decision was made without the shared store, because the store did not answer. Always false for a
     /// store in memory.
     pub degraded: bool,
+    /// Whether a lease was refused because the memory for leases is full. Then the request is denied although it is
+    /// within its limits, and nothing was charged.
+    pub lease_memory_full: bool,
 }
 
 impl Decision {
@@ -76,7 +79,16 @@ impl Decision {
     #[inline]
     fn new(outcome: Outcome, decided_by: usize) -> Self {
         let Outcome { kind, remaining, retry_after, reset_after, delay } = outcome;
-        Self { kind, remaining, retry_after, reset_after, delay, decided_by, degraded: false }
+        Self {
+            kind,
+            remaining,
+            retry_after,
+            reset_after,
+            delay,
+            decided_by,
+            degraded: false,
+            lease_memory_full: false,
+        }
     }
 
     /// The same decision with another wait. For a caller that knows that the limit that denied stops being enforced

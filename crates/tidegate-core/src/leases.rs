@@ -112,7 +112,7 @@ impl Leases {
     }
 
     /// All leases that are kept, the first to expire first.
-    pub fn entries(&self) -> impl ExactSizeIterator<Item = LeaseEntry> {
+    pub fn entries(&self) -> impl ExactSizeIterator<Item = LeaseEntry> + DoubleEndedIterator {
         self.entries.iter().copied()
     }
 
@@ -151,6 +151,17 @@ impl Leases {
     /// Bytes on the heap.
     pub fn heap_bytes(&self) -> usize {
         self.entries.capacity() * size_of::<LeaseEntry>()
+    }
+
+    /// Bytes on the heap after one more lease, if no lease expires before.
+    pub fn heap_bytes_after_acquire(&self) -> usize {
+        /// The smallest capacity of a deque that is not empty.
+        const CAPACITY_MIN: usize = 4;
+        let capacity = self.entries.capacity();
+        match self.entries.len() < capacity {
+            true => self.heap_bytes(),
+            false => (2 * capacity).max(CAPACITY_MIN) * size_of::<LeaseEntry>(),
+        }
     }
 
     /// The instant that counts for a caller whose clock shows `now`: time never goes back before the last write.

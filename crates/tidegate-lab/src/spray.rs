@@ -48,12 +48,15 @@ pub struct Spray {
 pub struct SprayReport {
     /// What was run.
     pub spray: Spray,
-    /// Admitted requests of the distinct keys. With one request per key, all are admitted.
+    /// Admitted requests of the distinct keys. With one request per key, all are admitted, but for leases that find no
+    /// memory.
     pub admitted: u64,
     /// Bytes in the store at the end, by its own count.
     pub store_bytes: u64,
     /// Evicted states that still counted.
     pub live_evictions: u64,
+    /// Leases that were refused because memory was full.
+    pub lease_refusals: u64,
     /// The decisions about the hot key.
     pub hot: HotKey,
     /// The memory of this process before and after, where the system reports it.
@@ -130,6 +133,7 @@ impl Spray {
             admitted,
             store_bytes: stats.bytes_used,
             live_evictions: stats.live_evictions,
+            lease_refusals: stats.lease_refusals,
             hot,
             resident: before.zip(process::resident()).map(|(before, after)| [before, after]),
             cpu_ns,
@@ -184,6 +188,9 @@ impl fmt::Display for SprayReport {
             row("peak / memory_max", format!("{ratio:.3}"));
         }
         row("live evictions", self.live_evictions.to_string());
+        if self.lease_refusals > 0 {
+            row("leases refused", self.lease_refusals.to_string());
+        }
         row(&format!("hot key ({hot_limit}) requests"), self.hot.requests.to_string());
         row("hot key admitted", self.hot.admitted.to_string());
         row("hot key allowed", self.hot.allowed.to_string());

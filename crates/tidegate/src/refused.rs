@@ -7,6 +7,9 @@ use tidegate_core::{Decision, Nanos, PlanFull, Wait};
 use crate::queue::Refusal;
 use crate::store::{Fallback, StoreError};
 
+const LEASE_MEMORY_FULL: &str = "the memory for leases is full, and leases that are held are not evicted (hint: give \
+                                 the store more memory, or use shorter ttls)";
+
 /// Why a request was not admitted: the error of `try_x`, `x`, `x_within` and `reserve`. Nothing was charged, unless the
 /// [store](Self::Store) failed.
 ///
@@ -40,12 +43,20 @@ pub enum Refused {
     QueueFull,
     /// The request falls under more limits than a plan has room for.
     PlanFull,
+    /// There is no memory for another lease. Leases that are held are never evicted for a new one. Give the store more
+    /// memory, or use shorter ttls.
+    LeaseMemoryFull,
     /// The shared store did not answer, and its policy denies requests then. The store may have charged the request
     /// nevertheless.
     Store(StoreError),
 }
 
 impl Refused {
+    /// The refusal for a decision that denies.
+    pub(crate) fn from_denied(decision: Decision) -> Self {
+        if decision.lease_memory_full { Self::LeaseMemoryFull } else { Self::OverLimit(decision) }
+    }
+
     /// How long to wait before a retry: [never](Wait::NEVER) if the request cannot be admitted at all, none if it is
     /// not known.
     pub fn retry_after(&self) -> Option<Wait> {
@@ -54,7 +65,7 @@ impl Refused {
             Self::Never | Self::PlanFull => Some(Wait::NEVER),
             Self::TooLong { wait } => wait.map(Wait::of),
             Self::QueueFull => None,
-            Self::Store(_) => Some(Fallback::<()>::RETRY_AFTER),
+            Self::LeaseMemoryFull | Self::Store(_) => Some(Fallback::<()>::RETRY_AFTER),
         }
     }
 
@@ -101,6 +112,7 @@ impl fmt::Display for Refused {
             Self::TooLong { wait: None } => f.write_str("not admitted within the maximum wait"),
             Self::QueueFull => f.write_str("the wait queue is full"),
             Self::PlanFull => PlanFull.fmt(f),
+            Self::LeaseMemoryFull => f.write_str(LEASE_MEMORY_FULL),
             Self::Store(failure) => failure.fmt(f),
         }
     }

@@ -29,7 +29,8 @@ pub enum AnswerKind {
     ShadowBanned,
     /// It does not pass.
     Denied,
-    /// It does not pass, because the shared store does not answer and a rule says to deny then.
+    /// It does not pass, although it may be within its limits: the shared store does not answer and a rule says to deny
+    /// then, or the memory for leases is full. The first is [degraded](Answer::degraded), the second is not.
     Unavailable,
 }
 
@@ -242,14 +243,7 @@ impl<R: Deref<Target = Ruleset>> Answer<R> {
         let denying: SmallVec<[usize; 4]> =
             (0..self.limits.len()).filter(|index| denies(&self.limits[*index])).collect();
         for index in &denying {
-            self.limits[*index].kind = AnswerKind::Unavailable;
-            self.limits[*index].outcome = Outcome {
-                kind: OutcomeKind::Denied,
-                remaining: 0,
-                retry_after,
-                reset_after: Nanos::ZERO,
-                delay: Nanos::ZERO,
-            };
+            self.limits[*index].refuse(retry_after);
         }
         if !denying.is_empty() {
             self.merge_limits();
@@ -284,6 +278,15 @@ impl<R: Deref<Target = Ruleset>> Answer<R> {
 }
 
 impl<R> Answer<R> {
+    /// Marks an answer to a request that its limits admit, and that was refused because the memory for leases is full.
+    #[cold]
+    pub fn refuse_leases(&mut self, retry_after: Wait) {
+        let is_refused =
+            |limit: &&mut LimitOutcome| !limit.kind.passes() && limit.key_status == KeyStatus::Present;
+        self.limits.iter_mut().filter(is_refused).for_each(|limit| limit.refuse(retry_after));
+        self.merge_limits();
+    }
+
     /// Denies the request by the limit at `index`, whatever its counter says, for at least `retry_after`. Used when too
     /// many requests wait for the limit.
     pub fn deny(&mut self, index: usize, retry_after: Wait) {
@@ -401,6 +404,18 @@ impl LimitOutcome {
                 Self::new(matched, resolved, Outcome { remaining, ..main }, KeyStatus::Present)
             }
         }
+    }
+
+    /// Denies the request, whatever the limit says.
+    fn refuse(&mut self, retry_after: Wait) {
+        self.kind = AnswerKind::Unavailable;
+        self.outcome = Outcome {
+            kind: OutcomeKind::Denied,
+            remaining: 0,
+            retry_after,
+            reset_after: Nanos::ZERO,
+            delay: Nanos::ZERO,
+        };
     }
 
     /// The same limit, marked at least as `mark` if the request passes.

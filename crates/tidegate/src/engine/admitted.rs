@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_core::rules::Request;
+use tidegate_core::rules::{AnswerKind, Request};
 use tidegate_core::{Decision, FencingToken, Op, Outcome, OutcomeKind, Wait};
 
 use super::operations::expect_ready;
@@ -77,7 +77,7 @@ where
         match admitted.answer.kind.passes() {
             true => Ok(admitted),
             false => {
-                let error = error.unwrap_or(Refused::OverLimit(decision));
+                let error = error.unwrap_or(Refused::from_denied(decision));
                 Err(RequestRefused { error, answer: Some(Box::new(admitted.answer.clone())) })
             }
         }
@@ -257,6 +257,7 @@ fn decision_from_answer(answer: &Answer) -> Decision {
     });
     decision.decided_by = answer.decided_by.unwrap_or(0);
     decision.degraded = answer.degraded;
+    decision.lease_memory_full = answer.kind == AnswerKind::Unavailable && !answer.degraded;
     decision
 }
 

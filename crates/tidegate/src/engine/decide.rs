@@ -224,6 +224,9 @@ impl DecideTask {
         if self.session.failure.is_some() {
             answer.degrade(Fallback::<()>::RETRY_AFTER);
         }
+        if self.session.lease == LeaseReply::MemoryFull {
+            answer.refuse_leases(Fallback::<()>::RETRY_AFTER);
+        }
     }
 
     /// Writes the decision from the last outcomes, for a request that did not wait for limits.

@@ -28,10 +28,10 @@ use crate::{Clock, Limiter, SystemClock};
 /// # In one process
 ///
 /// A lock lasts for its `ttl`, unless its holder [renews](crate::Admitted::renew) it. The memory of a store bounds its
-/// locks. If the store is full of held locks, a new lock evicts one that is near its end. [`stats`](Self::stats)
-/// counts that in `live_evictions`, the release of the evicted lock returns
-/// [`AlreadyReleased`](crate::Release::AlreadyReleased), and its fencing token is stale. Size the store for the locks
-/// that are held at a time, at about 300 bytes each. [`new`](Self::new) has room for tens of thousands.
+/// locks. A held lock is never evicted: if the store is full of held locks, a new lock is refused with
+/// [`Refused::LeaseMemoryFull`](crate::Refused::LeaseMemoryFull), and [`stats`](Self::stats) counts that in
+/// `lease_refusals`. Size the store for the locks that are held at a time, at about 300 bytes each. [`new`](Self::new)
+/// has room for tens of thousands.
 ///
 /// # In a fleet
 ///

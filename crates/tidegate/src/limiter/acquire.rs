@@ -75,7 +75,7 @@ fn acquire_now<'a, C: Clock>(
     let (decision, lease) = limiter.get().lease_at(key, cost, ttl, at);
     match decision.is_allowed() {
         true => Ok(Admitted::new(limiter, key.into(), GrantedUnits { decision, lease, limits_at: at }, ttl)),
-        false => Err(Refused::OverLimit(decision)),
+        false => Err(Refused::from_denied(decision)),
     }
 }
 

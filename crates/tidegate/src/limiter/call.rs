@@ -160,7 +160,7 @@ fn require_allowed(decision: Decision, store_error: Option<StoreError>) -> Resul
     match store_error {
         Some(failure) => Err(Refused::Store(failure)),
         None if decision.is_allowed() => Ok(()),
-        None => Err(Refused::OverLimit(decision)),
+        None => Err(Refused::from_denied(decision)),
     }
 }
 
@@ -225,7 +225,7 @@ impl<C: Clock, S: Store> Limiter<C, S> {
     pub(crate) fn read_reply(&self, ask: &Ask<'_, '_>, reply: Result<Reply, StoreError>) -> DecidedCall {
         match reply.and_then(|reply| reply.require_complete(ask)) {
             Ok(Reply { at, outcomes, lease, .. }) => DecidedCall {
-                decision: Decision::merge(&outcomes),
+                decision: decision_of(&outcomes, lease),
                 lease: self.rebase_lease(lease, ask.now),
                 at,
                 store_error: None,
@@ -250,7 +250,7 @@ impl<C: Clock, S: Store> Limiter<C, S> {
         let outcome = |(index, outcome)| if denies(index) { unavailable_outcome() } else { outcome };
         let outcomes: Outcomes = outcomes.into_iter().enumerate().map(outcome).collect();
         let is_unavailable = outcomes.iter().any(|outcome| *outcome == unavailable_outcome());
-        let mut decision = Decision::merge(&outcomes);
+        let mut decision = decision_of(&outcomes, lease);
         decision.degraded = true;
         DecidedCall { decision, lease, at: now, store_error: is_unavailable.then_some(failure), outcomes }
     }
@@ -262,6 +262,13 @@ impl<C: Clock, S: Store> Limiter<C, S> {
     fn wake(&self, key: &[u8]) {
         self.queue_group.wake(key, self.clock.now());
     }
+}
+
+/// The merged outcomes, and whether a lease was refused.
+pub(super) fn decision_of(outcomes: &[Outcome], lease: LeaseReply) -> Decision {
+    let mut decision = Decision::merge(outcomes);
+    decision.lease_memory_full = lease == LeaseReply::MemoryFull;
+    decision
 }
 
 /// The outcome of a limit whose policy is to deny while the shared store does not answer.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tidegate_core::{Charge, ChargedAt, Decision, IntoKey, LeaseToken, Nanos, Timestamp, Wait};
 
+use super::call::decision_of;
 use super::{GrantedUnits, Limiter, LimiterRef, Reservation, to_nanos};
 use crate::memory::{Lease, MemoryStats, MemoryStore, Release, Renewal};
 use crate::{Clock, Refused};
@@ -37,8 +38,8 @@ impl<C: Clock> Limiter<C, Arc<MemoryStore>> {
     /// Several limits. Not inlined, to keep the code for one limit small.
     #[inline(never)]
     fn check_all(&self, key: &[u8], cost: u64, now: Timestamp) -> Decision {
-        let decision = Decision::merge(&self.store.check(&self.plan(key, cost, now), now));
-        self.with_superseded_retry_after(decision, key, cost, now)
+        let (outcomes, lease) = self.store.check_plan(&self.plan(key, cost, now), now);
+        self.with_superseded_retry_after(decision_of(&outcomes, lease), key, cost, now)
     }
 
     /// Returns what [`check`](Self::check) would return, and changes nothing.
@@ -77,7 +78,7 @@ impl<C: Clock> Limiter<C, Arc<MemoryStore>> {
                 let granted = GrantedUnits { decision, lease, limits_at: now };
                 Ok(Reservation::new(LimiterRef::Borrowed(self), key, cost, granted, now))
             }
-            false => Err(Refused::OverLimit(decision)),
+            false => Err(Refused::from_denied(decision)),
         }
     }
 
@@ -137,7 +138,8 @@ impl<C: Clock> Limiter<C, Arc<MemoryStore>> {
         now: Timestamp,
     ) -> (Decision, Option<Lease>) {
         let (outcomes, lease) = self.store.acquire(&self.plan(key, cost, now), now, ttl);
-        (self.with_superseded_retry_after(Decision::merge(&outcomes), key, cost, now), lease)
+        let decision = self.with_superseded_retry_after(decision_of(&outcomes, lease), key, cost, now);
+        (decision, lease.into_lease())
     }
 
     pub(super) fn renew_by_key(&self, key: &[u8], token: &LeaseToken, ttl: Option<Nanos>) -> Renewal {
@@ -154,7 +156,8 @@ impl<C: Clock> Limiter<C, Arc<MemoryStore>> {
         now: Timestamp,
     ) -> Decision {
         // Only a check knows what an attempt adds to a limit that counts denied requests, so leave its wait unchanged.
-        if decision.is_allowed() || self.next_expiry(now).is_none() || self.counts_denied(now) {
+        let is_final = decision.is_allowed() || decision.lease_memory_full;
+        if is_final || self.next_expiry(now).is_none() || self.counts_denied(now) {
             return decision;
         }
         let wait_at = |from| self.store.wait(&self.plan(key, cost, from), from);

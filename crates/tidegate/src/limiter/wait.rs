@@ -116,7 +116,7 @@ impl<'r, C: Timer + Send + Sync, S: Store> Acquire for LimiterAcquire<'r, C, S> 
         let ask = Ask { op: self.limiter.acquire_op(self.ttl, at), plan: &plan, now: at, deadline: None };
         let reply = forecaster.memory.ask_now(&ask);
         let decided = self.limiter.read_reply(&ask, Ok(reply));
-        Some(Ok(to_attempt(decided, at)))
+        Some(to_attempt(decided, at))
     }
 
     fn attempt_later(&self, at: Timestamp) -> Pin<Box<dyn Future<Output = AttemptResult<Self>> + Send + '_>> {
@@ -128,7 +128,7 @@ impl<'r, C: Timer + Send + Sync, S: Store> Acquire for LimiterAcquire<'r, C, S> 
                 }
             }
             let op = self.limiter.acquire_op(self.ttl, at);
-            Ok(to_attempt(self.ask(op, at).await?, at))
+            to_attempt(self.ask(op, at).await?, at)
         })
     }
 
@@ -183,18 +183,21 @@ impl<C: Timer + Send + Sync, S: Store> LimiterAcquire<'_, C, S> {
     }
 }
 
-fn to_attempt(decided: DecidedCall, at: Timestamp) -> Attempt<Box<ChargedUnits>> {
+fn to_attempt(decided: DecidedCall, at: Timestamp) -> Result<Attempt<Box<ChargedUnits>>, Refused> {
     let DecidedCall { decision, lease, at: charged_at, outcomes, .. } = decided;
     let (delay, remaining) = (decision.delay, decision.remaining);
+    if decision.lease_memory_full {
+        return Err(Refused::LeaseMemoryFull);
+    }
     if !decision.is_allowed() {
-        return Attempt::Wait(decision.retry_after);
+        return Ok(Attempt::Wait(decision.retry_after));
     }
     let units = ChargedUnits {
         granted: GrantedUnits { decision, lease: lease.into_lease(), limits_at: at },
         charged_at,
         outcomes,
     };
-    Attempt::Admitted { units: Box::new(units), delay, remaining }
+    Ok(Attempt::Admitted { units: Box::new(units), delay, remaining })
 }
 
 /// Forecasts of a limiter with counters in memory.

@@ -11,18 +11,25 @@
 //! genuine token has no lease, the lease was released if its expiry is not over yet, and has expired otherwise.
 //!
 //! A `check` on a concurrency limit takes a lease whose token is not returned, so it ends with its ttl.
+//!
+//! A live lease is never evicted: its key would grant the units to a second holder. When the memory for leases is full,
+//! a new lease is refused instead, before anything of its plan is charged. Otherwise a client that can invent keys
+//! could free a lock that another client holds. An observed limit that has no room for its lease refuses nothing; it
+//! just does not count the lease.
 
 use tidegate_core::algorithm::{Concurrency, LimitAlgorithm};
 use tidegate_core::{
-    Algorithm, Charge, ChargeDecision, FencingToken, Grant, LeaseToken, Leases, Nanos, Plan, Role, Timestamp,
+    Algorithm, Charge, ChargeDecision, FencingToken, Grant, LeaseToken, Leases, Nanos, Outcome, OutcomeKind,
+    Plan, Role, Timestamp, Wait,
 };
 
-use super::shards::{ShardEntry, shard_of};
+use super::shards::{ShardEntry, ShardedState, shard_of};
 use super::transaction::{
     ChargeState, PlanShards, PlanVec, WeighedPlan, is_lease, lock_shards, locked_at, locked_at_mut,
 };
 use super::{MemoryStore, Outcomes};
 use crate::leases::grant::{GrantPart, at_least_min_ttl};
+use crate::store::LeaseReply;
 
 /// Held units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +52,7 @@ pub struct Lease {
 pub enum Release {
     /// The units are free again.
     Released,
-    /// The lease was released before it expired, or was reset, or was evicted because memory was full.
+    /// The lease was released before it expired, or was reset.
     AlreadyReleased,
     /// The lease has expired, and another holder may have the units. Also the result for a lease that was released,
     /// once its expiry is over.
@@ -61,7 +68,7 @@ pub enum Release {
 pub enum Renewal {
     /// The lease lasts a ttl from now, with the same fencing token. Earlier lease tokens stay valid.
     Renewed(Lease),
-    /// The lease was released before it expired, or was reset, or was evicted because memory was full.
+    /// The lease was released before it expired, or was reset.
     AlreadyReleased,
     /// The lease has expired, and another holder may have the units.
     Expired,
@@ -108,16 +115,18 @@ impl Lease {
 }
 
 impl MemoryStore {
-    /// Decides a plan as [`check`](Self::check) does, and grants the lease of its concurrency limits. There is no lease
-    /// if the plan is denied, has no concurrency limit, or has a cost of zero there. It lasts for the shortest ttl of
+    /// Decides a plan as [`check`](Self::check) does, and grants the lease of its concurrency limits. There is
+    /// [none](LeaseReply::None) if the plan is denied, has no concurrency limit, or has a cost of zero there. If there is
+    /// [no memory](LeaseReply::MemoryFull) for it, the plan is denied and nothing is charged. The lease lasts for the shortest ttl of
     /// its limits, and at most for `ttl` (at least a millisecond). [Observed](tidegate_core::Role::Observed) limits
     /// hold it too, and shorten it only if there are no enforced ones.
-    pub fn acquire(&self, plan: &Plan<'_>, now: Timestamp, ttl: Option<Nanos>) -> (Outcomes, Option<Lease>) {
+    pub fn acquire(&self, plan: &Plan<'_>, now: Timestamp, ttl: Option<Nanos>) -> (Outcomes, LeaseReply) {
         let (outcomes, grant) = self.transact(plan, now, ttl);
+        let Ok(grant) = grant else { return (outcomes, LeaseReply::MemoryFull) };
         let first = expiry_charges(plan).next();
         let lease =
             grant.zip(first).map(|(grant, charge)| self.seal_lease(grant, self.seed.tag(charge), now));
-        (outcomes, lease)
+        (outcomes, lease.map_or(LeaseReply::None, LeaseReply::Held))
     }
 
     /// Renews a lease: from `now` it lasts as long as if it was acquired now. The plan must be the one that acquired
@@ -219,7 +228,30 @@ fn concurrency_algorithm<'p>(charge: &Charge<'p>) -> Option<&'p Concurrency> {
     }
 }
 
+/// There is no memory for a lease.
+pub(super) struct LeaseMemoryFull;
+
+/// When to retry if there is no memory for a lease: others may have expired by then.
+const MEMORY_FULL_RETRY: Wait = Wait::of(Nanos::new(1_000_000_000));
+
+/// The outcome of a concurrency limit that has no memory for a lease.
+pub(super) fn memory_full_outcome() -> Outcome {
+    Outcome {
+        kind: OutcomeKind::Denied,
+        remaining: 0,
+        retry_after: MEMORY_FULL_RETRY,
+        reset_after: Nanos::ZERO,
+        delay: Nanos::ZERO,
+    }
+}
+
 impl MemoryStore {
+    /// Makes room for one more lease of a key. False if the memory for leases is full.
+    pub(super) fn has_room_for_lease(&self, entry: &mut ShardEntry<'_, Leases>, now: Timestamp) -> bool {
+        let heap_bytes = entry.shard.with_state(entry.tag, Leases::heap_bytes_to_add);
+        self.make_room_for(entry, heap_bytes, now)
+    }
+
     /// The grant for all leases of an allowed plan, with a fencing token above those of dropped states.
     pub(super) fn grant_for_plan(
         &self,
@@ -242,7 +274,9 @@ fn grant_part(
     plan_shards: &PlanShards<'_>,
     charge_decision: ChargeDecision,
 ) -> Option<GrantPart> {
-    let ChargeState::Leases { algorithm, timed_cost, tag } = charge_state else { return None };
+    let ChargeState::Leases { algorithm, timed_cost, tag, has_room: true } = charge_state else {
+        return None;
+    };
     let is_charged = algorithm.is_charged(*timed_cost, charge_decision.decision);
     is_charged.then(|| {
         locked_at(&plan_shards.leases, shard_of(*tag)).with_state(*tag, |leases| {

@@ -1,6 +1,11 @@
 //! States of variable size (usage logs or leases), in shards with one mutex each.
 //!
 //! Adding a key also sweeps a few states of its shard and drops the idle ones, so no background thread is needed.
+//!
+//! When memory is full, a usage log that is live is evicted. A live lease is not: a second holder could get the same
+//! lock. So room for a lease is [reserved](Shards::try_reserve) first, and if there is none, the lease is refused. A
+//! reservation drops all states that it can, in any shard. Each shard has a lower bound of when its states can be dropped,
+//! so a refusal costs little.
 
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -20,6 +25,8 @@ const fn entry_bytes<S>() -> usize {
 const ENTRIES_MIN: usize = 4;
 /// What the allocator adds to the entries of a state.
 const ALLOCATION_BYTES: usize = 16;
+/// If memory is too short to double a map, it grows by its size divided by this.
+const GROW_LITTLE_DIVISOR: usize = 8;
 /// A map of at least this size that is less than a quarter full is shrunk.
 const SHRINK_ENTRIES_MIN: usize = 64;
 /// When memory is short, one state may have at most all bytes of its kind divided by this.
@@ -31,8 +38,17 @@ const SAMPLE_STATES: usize = 8;
 
 /// A state that is kept in a shard. The default is that of a key that was never seen.
 pub(super) trait ShardedState: Default {
+    /// Whether a live state may be evicted when memory is full.
+    const MAY_EVICT_LIVE: bool;
+
     /// Whether dropping it now loses nothing.
     fn is_forgettable(&self) -> bool;
+    /// From when on it can be dropped if memory is full, given from when on it is idle.
+    fn droppable_from(&self, idle_from: Timestamp) -> Timestamp {
+        idle_from
+    }
+    /// Bytes on the heap that the next charge may add.
+    fn heap_bytes_to_add(&self) -> usize;
     /// Bytes on the heap.
     fn heap_bytes(&self) -> usize;
     /// Units in the state.
@@ -66,10 +82,13 @@ impl MemoryShare {
 }
 
 /// One shard: the states of some keys.
+#[derive(Default)]
 pub(super) struct Shard<S> {
     pub(super) states: IndexMap<u64, StoredState<S>, BuildHasherDefault<TagHasher>>,
     /// Where the next sweep begins.
     sweep_index: usize,
+    /// Before this instant, no state can be dropped.
+    droppable_from: Timestamp,
     /// The capacity of the map that the budget counts. The map's own capacity varies with what was removed from it.
     capacity: usize,
 }
@@ -102,9 +121,7 @@ pub(super) struct EvictionContext<'a> {
 impl<S: ShardedState> Shards<S> {
     pub(super) fn new(share: MemoryShare, budget: &Budget) -> Self {
         budget.take_unchecked(share.cost(0));
-        let shards = (0..SHARDS)
-            .map(|_| Mutex::new(Shard { states: IndexMap::default(), sweep_index: 0, capacity: 0 }))
-            .collect();
+        let shards = (0..SHARDS).map(|_| Mutex::new(Shard::default())).collect();
         Self { shards, bytes_used: AtomicU64::new(0), share }
     }
 
@@ -138,13 +155,28 @@ impl<S: ShardedState> Shards<S> {
         let bytes_before = stored.heap_bytes();
         let (result, idle_from) = change(&mut stored.state);
         stored.idle_from = idle_from;
+        shard.droppable_from = shard.droppable_from.min(stored.state.droppable_from(idle_from));
         let (bytes, is_blank) = (stored.heap_bytes(), stored.state.is_forgettable());
         self.take_bytes(context, bytes);
         self.release_bytes(context, bytes_before);
         if is_blank {
             self.remove(shard, tag, context);
-        } else if self.is_over_budget(context) && bytes as u64 > self.share.bytes_max / LARGEST_STATE_DIVISOR
-        {
+        }
+        if S::MAY_EVICT_LIVE {
+            self.evict_to_budget(shard, tag, bytes, context);
+        }
+        result
+    }
+
+    /// Evicts states until the store is within its budget, after the state of `tag` has changed to `bytes`.
+    fn evict_to_budget(
+        &self,
+        shard: &mut Shard<S>,
+        tag: u64,
+        bytes: usize,
+        context: &mut EvictionContext<'_>,
+    ) {
+        if self.is_over_budget(context) && bytes as u64 > self.share.bytes_max / LARGEST_STATE_DIVISOR {
             // This state is too large for the store: evict it, rather than many small ones.
             self.evict(shard, tag, context);
         }
@@ -154,7 +186,75 @@ impl<S: ShardedState> Shards<S> {
                 break;
             }
         }
-        result
+    }
+
+    /// Makes room for `heap_bytes` of the state of `tag`, without dropping a live state. False if there is not enough
+    /// memory.
+    pub(super) fn try_reserve(
+        &self,
+        shard: &mut Shard<S>,
+        tag: u64,
+        heap_bytes: usize,
+        context: &mut EvictionContext<'_>,
+    ) -> bool {
+        while !self.try_grow(shard, tag, heap_bytes, context) {
+            if !self.drop_idle(shard, context) && !self.drop_idle_in_other_shards(tag, context) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Grows the map for the state of `tag`, if necessary. False if there are not enough bytes for both.
+    fn try_grow(
+        &self,
+        shard: &mut Shard<S>,
+        tag: u64,
+        heap_bytes: usize,
+        context: &EvictionContext<'_>,
+    ) -> bool {
+        let in_use = shard.states.len();
+        if in_use < shard.capacity || shard.contains(tag) {
+            return self.has_room(context, heap_bytes);
+        }
+        // Doubling is cheapest. If memory is too short for it, a little more also helps.
+        let steps = [in_use, in_use / GROW_LITTLE_DIVISOR].map(|more| more.max(ENTRIES_MIN));
+        let fits = |more: &usize| self.has_room(context, heap_bytes + more * entry_bytes::<S>());
+        let Some(more) = steps.into_iter().find(fits) else { return false };
+        shard.states.reserve_exact(more);
+        self.set_capacity(shard, in_use + more, context);
+        true
+    }
+
+    /// Drops all states that can be dropped. False if there are none.
+    fn drop_idle(&self, shard: &mut Shard<S>, context: &mut EvictionContext<'_>) -> bool {
+        if shard.droppable_from > context.now {
+            return false;
+        }
+        let before = shard.states.len();
+        let mut first = Timestamp::from_nanos(u64::MAX);
+        // From the last to the first: a removal moves the last state, which was already visited.
+        for at in (0..before).rev() {
+            let stored = &shard.states[at];
+            match stored.state.droppable_from(stored.idle_from) {
+                droppable_from if droppable_from <= context.now => self.remove_at(shard, at, context),
+                droppable_from => first = first.min(droppable_from),
+            }
+        }
+        shard.droppable_from = first;
+        shard.states.len() < before
+    }
+
+    /// As [`drop_idle`](Self::drop_idle), in the other shards that no thread is using, until one had some.
+    fn drop_idle_in_other_shards(&self, keep: u64, context: &mut EvictionContext<'_>) -> bool {
+        self.other_shards(keep).any(|mut shard| self.drop_idle(&mut shard, context))
+    }
+
+    /// All shards but that of `tag`, as far as no thread is using them.
+    fn other_shards(&self, tag: u64) -> impl Iterator<Item = MutexGuard<'_, Shard<S>>> {
+        (1..SHARDS)
+            .map(move |step| (shard_of(tag) + step) % SHARDS)
+            .filter_map(|shard| self.shards[shard].try_lock().ok())
     }
 
     pub(super) fn remove(&self, shard: &mut Shard<S>, tag: u64, context: &mut EvictionContext<'_>) {
@@ -174,7 +274,7 @@ impl<S: ShardedState> Shards<S> {
         if in_use == 0 || self.has_room(context, more * entry_bytes::<S>()) {
             shard.states.reserve(more);
             self.set_capacity(shard, in_use + more, context);
-        } else {
+        } else if S::MAY_EVICT_LIVE {
             self.evict_one(shard, tag, context);
         }
     }
@@ -203,10 +303,7 @@ impl<S: ShardedState> Shards<S> {
 
     /// Evicts a state from another shard that no thread is using.
     fn evict_from_other_shards(&self, keep: u64, context: &mut EvictionContext<'_>) -> bool {
-        let mut other_shards = (1..SHARDS)
-            .map(|step| (shard_of(keep) + step) % SHARDS)
-            .filter_map(|shard| self.shards[shard].try_lock().ok());
-        other_shards.any(|mut shard| self.evict_one(&mut shard, keep, context))
+        self.other_shards(keep).any(|mut shard| self.evict_one(&mut shard, keep, context))
     }
 
     /// Checks a few states and drops the idle ones, so that unused keys make room.
@@ -313,8 +410,15 @@ impl<S: ShardedState> Shard<S> {
 }
 
 impl ShardedState for UsageLog {
+    const MAY_EVICT_LIVE: bool = true;
+
     fn is_forgettable(&self) -> bool {
         self.is_empty()
+    }
+
+    /// Room for logs is made by evicting others, not reserved.
+    fn heap_bytes_to_add(&self) -> usize {
+        0
     }
 
     fn heap_bytes(&self) -> usize {
@@ -327,9 +431,20 @@ impl ShardedState for UsageLog {
 }
 
 impl ShardedState for Leases {
+    const MAY_EVICT_LIVE: bool = false;
+
     /// Without a lease it still keeps the last fencing token, which matters until the clock is past it.
     fn is_forgettable(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// When the last lease has expired. The store keeps the fencing token of a dropped state.
+    fn droppable_from(&self, _: Timestamp) -> Timestamp {
+        self.entries().next_back().map_or(Timestamp::default(), |last| last.grant.expires)
+    }
+
+    fn heap_bytes_to_add(&self) -> usize {
+        self.heap_bytes_after_acquire() - self.heap_bytes() + ALLOCATION_BYTES
     }
 
     fn heap_bytes(&self) -> usize {

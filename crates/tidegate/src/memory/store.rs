@@ -10,10 +10,12 @@ use tidegate_core::{
 
 use super::Outcomes;
 use super::budget::Budget;
+use super::leases::memory_full_outcome;
 use super::seed::Seed;
 use super::shards::{EvictionContext, MemoryShare, ShardEntry, ShardedState, Shards, shard_of};
 use super::table::Table;
 use crate::queue::QueueGroups;
+use crate::store::LeaseReply;
 use crate::sync::{AtomicU64, Ordering};
 
 /// The default of `memory_max`.
@@ -33,6 +35,7 @@ pub struct MemoryStore {
     pub(super) seed: Seed,
     pub(super) retains_idle: bool,
     pub(super) live_evictions: AtomicU64,
+    pub(super) lease_refusals: AtomicU64,
     /// The wait queues of limiters and engines over this store.
     pub(super) queue_groups: QueueGroups,
     /// Held while a snapshot is written: one at a time.
@@ -51,6 +54,8 @@ pub struct MemoryStats {
     pub bytes_max: u64,
     /// Live counters that were evicted because memory was full.
     pub live_evictions: u64,
+    /// Requests for a lease that were refused because the memory for leases was full.
+    pub lease_refusals: u64,
 }
 
 impl MemoryStore {
@@ -86,6 +91,7 @@ impl MemoryStore {
             seed: Seed::random(),
             retains_idle,
             live_evictions: AtomicU64::new(0),
+            lease_refusals: AtomicU64::new(0),
             queue_groups: QueueGroups::default(),
             snapshot_lock: std::sync::Mutex::new(()),
             lost_fence_max: AtomicU64::new(0),
@@ -96,15 +102,34 @@ impl MemoryStore {
     ///
     /// A denial that counts nothing only reads. It is valid for the moment at which the limit that denied was read. The
     /// outcomes of the other limits are from the same moment, within the duration of the call.
+    ///
+    /// A check on a concurrency limit takes a lease without a token. If there is no memory for it, the plan is denied,
+    /// and [`lease_refusals`](MemoryStats::lease_refusals) counts it. [`acquire`](Self::acquire) tells the two apart.
     pub fn check(&self, plan: &Plan<'_>, now: Timestamp) -> Outcomes {
+        self.check_plan(plan, now).0
+    }
+
+    /// As [`check`](Self::check), and whether a lease was refused.
+    #[inline]
+    pub(crate) fn check_plan(&self, plan: &Plan<'_>, now: Timestamp) -> (Outcomes, LeaseReply) {
         match plan.charges() {
-            [charge] => std::iter::once(self.check_charge(charge, now).outcome()).collect(),
+            [charge] => {
+                let decision = self.check_charge(charge, now);
+                (std::iter::once(decision.outcome()).collect(), lease_refusal(&decision))
+            }
             charges => {
                 let counts_denied = charges.iter().any(|charge| charge.counter.algorithm().counts_denied());
-                let denied = if counts_denied { None } else { self.peek_denied(plan, now) };
-                denied.unwrap_or_else(|| self.transact(plan, now, None).0)
+                match if counts_denied { None } else { self.peek_denied(plan, now) } {
+                    Some(denied) => (denied, LeaseReply::None),
+                    None => self.check_several(plan, now),
+                }
             }
         }
+    }
+
+    fn check_several(&self, plan: &Plan<'_>, now: Timestamp) -> (Outcomes, LeaseReply) {
+        let (outcomes, grant) = self.transact(plan, now, None);
+        (outcomes, grant.map_or(LeaseReply::MemoryFull, |_| LeaseReply::None))
     }
 
     /// Decides a plan of one charge. A request whose only charge is [observed](Role::Observed) always passes. Its
@@ -136,25 +161,37 @@ impl MemoryStore {
     #[cold]
     #[inline(never)]
     fn check_observed(&self, charge: &Charge<'_>, now: Timestamp) -> Decision {
-        let mut plan = Plan::new();
-        // Cannot fail: an empty plan has room for one charge.
-        let _ = plan.add(*charge);
-        Decision::merge(&self.transact(&plan, now, None).0)
+        Decision::merge(&self.transact(&Plan::of_one(*charge), now, None).0)
     }
 
     #[inline(never)]
     fn check_usage_log(&self, tag: u64, algorithm: &UsageLogAlgorithm, timed_cost: TimedCost) -> Decision {
         let charge = |log: &mut UsageLog| algorithm.charge(log, timed_cost);
-        Decision::of_one(self.decide_sharded(&self.usage_logs, tag, algorithm, timed_cost, charge))
+        let shard = &mut self.usage_logs.lock(shard_of(tag));
+        let kind = shard.with_state(tag, |log| algorithm.outcome_kind(log, timed_cost));
+        let entry = ShardEntry { shards: &self.usage_logs, shard, tag };
+        let charge_decision = ChargeDecision::of_one(kind);
+        Decision::of_one(self.charge_sharded(entry, algorithm, timed_cost, charge_decision, charge))
     }
 
     #[inline(never)]
     fn check_leases(&self, tag: u64, algorithm: &Concurrency, timed_cost: TimedCost) -> Decision {
+        let shard = &mut self.leases.lock(shard_of(tag));
+        let kind = shard.with_state(tag, |leases| algorithm.outcome_kind(leases, timed_cost));
+        let is_charged = algorithm.is_charged(timed_cost, kind);
+        let mut entry = ShardEntry { shards: &self.leases, shard, tag };
+        if is_charged && !self.has_room_for_lease(&mut entry, timed_cost.now) {
+            self.lease_refusals.fetch_add(1, Ordering::Relaxed);
+            let mut decision = Decision::of_one(memory_full_outcome());
+            decision.lease_memory_full = true;
+            return decision;
+        }
         let charge = |leases: &mut Leases| {
             let grant = self.raise_above_lost_fence(algorithm.next_grant(leases, timed_cost.now));
             leases.acquire(grant, timed_cost.cost, timed_cost.now);
         };
-        Decision::of_one(self.decide_sharded(&self.leases, tag, algorithm, timed_cost, charge))
+        let charge_decision = ChargeDecision::of_one(kind);
+        Decision::of_one(self.charge_sharded(entry, algorithm, timed_cost, charge_decision, charge))
     }
 
     /// Refunds a plan: the newest units of each key, at most what the key has used. Leases are
@@ -269,24 +306,8 @@ impl MemoryStore {
                 .saturating_sub(self.usage_logs.bytes_spare() + self.leases.bytes_spare()),
             bytes_max: self.budget.bytes_max(),
             live_evictions: self.live_evictions.load(Ordering::Relaxed),
+            lease_refusals: self.lease_refusals.load(Ordering::Relaxed),
         }
-    }
-
-    fn decide_sharded<A>(
-        &self,
-        shards: &Shards<A::State>,
-        tag: u64,
-        algorithm: &A,
-        timed_cost: TimedCost,
-        charge: impl FnOnce(&mut A::State),
-    ) -> Outcome
-    where
-        A: LimitAlgorithm<State: ShardedState>,
-    {
-        let shard = &mut shards.lock(shard_of(tag));
-        let charge_decision =
-            ChargeDecision::of_one(shard.with_state(tag, |state| algorithm.outcome_kind(state, timed_cost)));
-        self.charge_sharded(ShardEntry { shards, shard, tag }, algorithm, timed_cost, charge_decision, charge)
     }
 
     /// Raises the fencing token of a grant above those of dropped states. Its shard is locked.
@@ -317,6 +338,18 @@ impl MemoryStore {
             let outcome = algorithm.outcome(state, timed_cost, charge_decision);
             (outcome, timed_cost.now.saturating_add(outcome.reset_after))
         })
+    }
+
+    /// Makes room for `heap_bytes` of a state. False if memory is full of states that must not be evicted. Room for
+    /// states that may be evicted is made when they change.
+    pub(super) fn make_room_for<S: ShardedState>(
+        &self,
+        entry: &mut ShardEntry<'_, S>,
+        heap_bytes: usize,
+        now: Timestamp,
+    ) -> bool {
+        S::MAY_EVICT_LIVE
+            || entry.shards.try_reserve(entry.shard, entry.tag, heap_bytes, &mut self.eviction_context(now))
     }
 
     /// Changes a state. `change` returns a result and the instant from which the state is idle.
@@ -354,6 +387,11 @@ impl MemoryStore {
     pub(super) fn idle_before(&self, now: Timestamp) -> Timestamp {
         if self.retains_idle { Timestamp::from_nanos(0) } else { now }
     }
+}
+
+#[inline]
+fn lease_refusal(decision: &Decision) -> LeaseReply {
+    if decision.lease_memory_full { LeaseReply::MemoryFull } else { LeaseReply::None }
 }
 
 impl fmt::Debug for MemoryStore {

@@ -12,12 +12,13 @@ use tidegate_core::{
     TimedCost, Timestamp, UsageLog,
 };
 
+use super::leases::{LeaseMemoryFull, memory_full_outcome};
 use super::page::{LockedPage, PageSlot};
 use super::shards::{Shard, ShardEntry, ShardedState, Shards, shard_of};
 use super::single::SlotRequest;
 use super::table::PagePressure;
 use super::{MemoryStore, Outcomes};
-use crate::sync::MutexGuard;
+use crate::sync::{MutexGuard, Ordering};
 
 /// Plans are short. Longer ones go to the heap.
 pub(super) type PlanVec<T> = SmallVec<[T; 4]>;
@@ -40,6 +41,8 @@ pub(super) enum ChargeState<'p> {
         algorithm: &'p Concurrency,
         timed_cost: TimedCost,
         tag: u64,
+        /// Whether there is memory for the lease.
+        has_room: bool,
     },
 }
 
@@ -91,24 +94,10 @@ impl MemoryStore {
     pub(crate) fn report_denied(&self, plan: &Plan<'_>, outcomes: &[Outcome], now: Timestamp) -> Outcomes {
         let plan_shards = self.lock_plan_shards(plan);
         let charge_states = self.read_states(plan, now);
-        let report = |((charge_state, charge), outcome): ((&ChargeState<'_>, &Charge<'_>), &Outcome)| {
-            let charge_decision =
-                ChargeDecision { outcome: outcome.kind, decision: OutcomeKind::Denied, role: charge.role };
-            match charge_state {
-                ChargeState::Packed { algorithm, timed_cost, state, .. } => {
-                    algorithm.outcome(state, *timed_cost, charge_decision)
-                }
-                ChargeState::UsageLog { algorithm, timed_cost, tag } => {
-                    locked_at(&plan_shards.usage_logs, shard_of(*tag))
-                        .with_state(*tag, |log| algorithm.outcome(log, *timed_cost, charge_decision))
-                }
-                ChargeState::Leases { algorithm, timed_cost, tag } => {
-                    locked_at(&plan_shards.leases, shard_of(*tag))
-                        .with_state(*tag, |leases| algorithm.outcome(leases, *timed_cost, charge_decision))
-                }
-            }
-        };
-        charge_states.iter().zip(plan.charges()).zip(outcomes).map(report).collect()
+        let kinds = outcomes.iter().map(|outcome| outcome.kind);
+        let roles = plan.charges().iter().map(|charge| charge.role);
+        let weighed = WeighedPlan { kinds: kinds.zip(roles).collect(), decision: OutcomeKind::Denied };
+        report_denied(&charge_states, &plan_shards, &weighed)
     }
 
     fn preview(
@@ -127,7 +116,7 @@ impl MemoryStore {
                 locked_at(&plan_shards.usage_logs, shard_of(*tag))
                     .with_state(*tag, |log| algorithm.preview(log, *timed_cost, charge_decision))
             }
-            ChargeState::Leases { algorithm, timed_cost, tag } => {
+            ChargeState::Leases { algorithm, timed_cost, tag, .. } => {
                 locked_at(&plan_shards.leases, shard_of(*tag)).with_state(*tag, |leases| match grant {
                     Some(grant) if timed_cost.cost > 0 => {
                         // The summary is enough, except for the retry time of a denial.
@@ -145,13 +134,14 @@ impl MemoryStore {
         charge_states.iter().zip(weighed.per_charge()).map(preview).collect()
     }
 
-    /// Decides a plan and charges it, atomically. The grant covers all its leases, which last at most `ttl`.
+    /// Decides a plan and charges it, atomically. The grant covers all its leases, which last at most `ttl`. If there is
+    /// no memory for a lease, the plan is denied and nothing is charged.
     pub(super) fn transact(
         &self,
         plan: &Plan<'_>,
         now: Timestamp,
         ttl: Option<Nanos>,
-    ) -> (Outcomes, Option<Grant>) {
+    ) -> (Outcomes, Result<Option<Grant>, LeaseMemoryFull>) {
         self.transact_with(plan, now, ttl, weigh_plan)
     }
 
@@ -162,7 +152,7 @@ impl MemoryStore {
         now: Timestamp,
         ttl: Option<Nanos>,
         weigh: impl Fn(&Plan<'_>, &[ChargeState<'_>], &PlanShards<'_>) -> WeighedPlan,
-    ) -> (Outcomes, Option<Grant>) {
+    ) -> (Outcomes, Result<Option<Grant>, LeaseMemoryFull>) {
         let mut pressure = PagePressure::Normal;
         loop {
             let mut plan_shards = self.lock_plan_shards(plan);
@@ -179,6 +169,11 @@ impl MemoryStore {
                 drop((pages, plan_shards));
                 pressure = self.table.make_room(tag, self.idle_before(now), &self.budget);
                 continue;
+            }
+            if self.reserve_leases(&mut charge_states, &weighed, &mut plan_shards).is_err() {
+                self.lease_refusals.fetch_add(1, Ordering::Relaxed);
+                let denied = WeighedPlan { decision: OutcomeKind::Denied, ..weighed };
+                return (report_denied(&charge_states, &plan_shards, &denied), Err(LeaseMemoryFull));
             }
             let grant = self.grant_for_plan(&charge_states, &plan_shards, &weighed, ttl);
             let apply =
@@ -204,9 +199,12 @@ impl MemoryStore {
                             algorithm.charge_decided(log, *timed_cost, charge_decision);
                         })
                     }
-                    ChargeState::Leases { algorithm, timed_cost, tag } => {
+                    ChargeState::Leases { algorithm, timed_cost, tag, has_room } => {
                         let shard = locked_at_mut(&mut plan_shards.leases, shard_of(*tag));
                         let entry = ShardEntry { shards: &self.leases, shard, tag: *tag };
+                        if !has_room {
+                            return memory_full_outcome();
+                        }
                         self.charge_sharded(entry, *algorithm, *timed_cost, charge_decision, |leases| {
                             if let Some(grant) = grant {
                                 leases.acquire(grant, timed_cost.cost, now);
@@ -214,8 +212,30 @@ impl MemoryStore {
                         })
                     }
                 };
-            return (charge_states.iter().zip(weighed.per_charge()).map(apply).collect(), grant);
+            return (charge_states.iter().zip(weighed.per_charge()).map(apply).collect(), Ok(grant));
         }
+    }
+
+    /// Makes room for every lease that will be granted. Grants nothing. Fails if an enforced limit has no room.
+    fn reserve_leases(
+        &self,
+        charge_states: &mut [ChargeState<'_>],
+        weighed: &WeighedPlan,
+        plan_shards: &mut PlanShards<'_>,
+    ) -> Result<(), LeaseMemoryFull> {
+        for (charge_state, charge_decision) in charge_states.iter_mut().zip(weighed.per_charge()) {
+            if let ChargeState::Leases { algorithm, timed_cost, tag, has_room } = charge_state
+                && algorithm.is_charged(*timed_cost, charge_decision.decision)
+            {
+                let shard = locked_at_mut(&mut plan_shards.leases, shard_of(*tag));
+                let mut entry = ShardEntry { shards: &self.leases, shard, tag: *tag };
+                *has_room = self.has_room_for_lease(&mut entry, timed_cost.now);
+                if !*has_room && charge_decision.role == Role::Enforced {
+                    return Err(LeaseMemoryFull);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The states of a plan, read without locking pages.
@@ -294,7 +314,9 @@ fn plan_states<'p>(
                 ChargeState::Packed { algorithm, timed_cost, tag, slot, state }
             }
             Algorithm::UsageLog(algorithm) => ChargeState::UsageLog { algorithm, timed_cost, tag },
-            Algorithm::Leases(algorithm) => ChargeState::Leases { algorithm, timed_cost, tag },
+            Algorithm::Leases(algorithm) => {
+                ChargeState::Leases { algorithm, timed_cost, tag, has_room: true }
+            }
         }
     };
     plan.charges().iter().map(charge_state).collect()
@@ -317,6 +339,29 @@ impl WeighedPlan {
     }
 }
 
+/// The outcomes of a plan that is denied and charges nothing, not even limits that count denied attempts.
+fn report_denied(
+    charge_states: &[ChargeState<'_>],
+    plan_shards: &PlanShards<'_>,
+    weighed: &WeighedPlan,
+) -> Outcomes {
+    let report = |(charge_state, charge_decision): (&ChargeState<'_>, ChargeDecision)| match charge_state {
+        ChargeState::Packed { algorithm, timed_cost, state, .. } => {
+            algorithm.outcome(state, *timed_cost, charge_decision)
+        }
+        ChargeState::UsageLog { algorithm, timed_cost, tag } => {
+            locked_at(&plan_shards.usage_logs, shard_of(*tag))
+                .with_state(*tag, |log| algorithm.outcome(log, *timed_cost, charge_decision))
+        }
+        ChargeState::Leases { has_room: false, .. } => memory_full_outcome(),
+        ChargeState::Leases { algorithm, timed_cost, tag, .. } => {
+            locked_at(&plan_shards.leases, shard_of(*tag))
+                .with_state(*tag, |leases| algorithm.outcome(leases, *timed_cost, charge_decision))
+        }
+    };
+    charge_states.iter().zip(weighed.per_charge()).map(report).collect()
+}
+
 fn weigh_plan(
     plan: &Plan<'_>,
     charge_states: &[ChargeState<'_>],
@@ -330,8 +375,10 @@ fn weigh_plan(
             locked_at(&plan_shards.usage_logs, shard_of(*tag))
                 .with_state(*tag, |log| algorithm.outcome_kind(log, *timed_cost))
         }
-        ChargeState::Leases { algorithm, timed_cost, tag } => locked_at(&plan_shards.leases, shard_of(*tag))
-            .with_state(*tag, |leases| algorithm.outcome_kind(leases, *timed_cost)),
+        ChargeState::Leases { algorithm, timed_cost, tag, .. } => {
+            locked_at(&plan_shards.leases, shard_of(*tag))
+                .with_state(*tag, |leases| algorithm.outcome_kind(leases, *timed_cost))
+        }
     };
     let roles = plan.charges().iter().map(|charge| charge.role);
     let kinds: PlanVec<(OutcomeKind, Role)> = charge_states.iter().map(weigh).zip(roles).collect();

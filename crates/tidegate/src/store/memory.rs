@@ -13,7 +13,10 @@ impl MemoryStore {
     pub(crate) fn ask_now(&self, ask: &Ask<'_, '_>) -> Reply {
         let Ask { op, plan, now, .. } = *ask;
         match op {
-            Op::Check => Reply::new(now, self.check(plan, now)),
+            Op::Check => {
+                let (outcomes, lease) = self.check_plan(plan, now);
+                Reply::new(now, outcomes).with_lease(lease)
+            }
             Op::Peek => Reply::new(now, self.peek(plan, now)),
             op => self.ask_uncommon(op, ask),
         }
@@ -27,7 +30,7 @@ impl MemoryStore {
             Op::Deny { counted } => Reply::new(now, self.deny(plan, now, counted)),
             Op::Acquire { ttl } => {
                 let (outcomes, lease) = self.acquire(plan, now, ttl);
-                Reply::new(now, outcomes).with_lease(lease.map_or(LeaseReply::None, LeaseReply::Held))
+                Reply::new(now, outcomes).with_lease(lease)
             }
             Op::Renew { token, ttl } => {
                 Reply::empty(now).with_lease(match self.renew(plan, &token, now, ttl) {

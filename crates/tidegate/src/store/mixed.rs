@@ -167,6 +167,7 @@ impl Stopwatch {
 
 impl MixedPlan {
     async fn decide(mut self, local_reply: Reply, shared: ReplyFuture) -> Result<Reply, StoreError> {
+        let is_memory_full = local_reply.lease == LeaseReply::MemoryFull;
         let mut local_reply = Some(local_reply);
         let shared = shared.await.and_then(|reply| {
             reply.require_complete(&Ask {
@@ -183,8 +184,13 @@ impl MixedPlan {
             CounterLocation::Shared => shared.take(),
         };
         let replies = self.parts.iter().filter_map(reply_of).collect();
-        let reply = decide(&self, replies).await?;
-        Ok(if self.op == Op::Check { reply.with_lease(LeaseReply::None) } else { reply })
+        let mut reply = decide(&self, replies).await?;
+        if is_memory_full {
+            reply.lease = LeaseReply::MemoryFull;
+        } else if self.op == Op::Check {
+            reply.lease = LeaseReply::None;
+        }
+        Ok(reply)
     }
 
     /// The caller's time now.

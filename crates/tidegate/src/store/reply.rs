@@ -49,6 +49,8 @@ pub enum LeaseReply {
     Expired,
     /// The token belongs to another key or store.
     WrongOwner,
+    /// No lease was granted, because the memory for leases is full. Nothing was charged.
+    MemoryFull,
 }
 
 impl Reply {
@@ -138,7 +140,7 @@ impl From<LeaseReply> for Renewal {
             LeaseReply::Held(lease) => Self::Renewed(lease),
             LeaseReply::Released | LeaseReply::AlreadyReleased => Self::AlreadyReleased,
             LeaseReply::Expired => Self::Expired,
-            LeaseReply::None | LeaseReply::WrongOwner => Self::WrongOwner,
+            LeaseReply::None | LeaseReply::WrongOwner | LeaseReply::MemoryFull => Self::WrongOwner,
         }
     }
 }
@@ -149,7 +151,7 @@ impl From<LeaseReply> for Release {
             LeaseReply::Released => Self::Released,
             LeaseReply::Held(_) | LeaseReply::AlreadyReleased => Self::AlreadyReleased,
             LeaseReply::Expired => Self::Expired,
-            LeaseReply::None | LeaseReply::WrongOwner => Self::WrongOwner,
+            LeaseReply::None | LeaseReply::WrongOwner | LeaseReply::MemoryFull => Self::WrongOwner,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Plans in which some limits are only observed.
 
 use tidegate::store::{Charge, Counter, Outcomes, Plan, Role};
-use tidegate::{MemoryStore, Nanos, OutcomeKind, Release, Renewal, Timestamp, Wait};
+use tidegate::{Lease, MemoryStore, Nanos, OutcomeKind, Release, Renewal, Timestamp, Wait};
 
 const SECOND_NS: u64 = 1_000_000_000;
 const START_NS: u64 = 1_700_000_000 * SECOND_NS;
@@ -22,6 +22,11 @@ type TestCharge<'c> = (&'c Counter, Role, u64);
 
 fn counter(index: usize, limit: &str) -> Counter {
     Counter::new("observed", index, limit.parse().unwrap())
+}
+
+fn acquire(store: &MemoryStore, plan: &Plan<'_>) -> (Outcomes, Option<Lease>) {
+    let (outcomes, lease) = store.acquire(plan, at(0), None);
+    (outcomes, lease.into_lease())
 }
 
 fn at(seconds: u64) -> Timestamp {
@@ -169,12 +174,12 @@ fn an_observed_lease_ends_with_the_enforced_ones() {
     let plan = plan(&[(&observed, Role::Observed, 1), (&enforced, Role::Enforced, 1)]);
     let mut leases = Vec::new();
     for kind in [OutcomeKind::Allowed, OutcomeKind::Denied, OutcomeKind::Denied] {
-        let (outcomes, lease) = store.acquire(&plan, at(0), None);
+        let (outcomes, lease) = acquire(&store, &plan);
         assert_eq!((outcomes[0].kind, outcomes[1].kind), (kind, OutcomeKind::Allowed));
         assert_eq!(lease.unwrap().expires, at(60));
         leases.push(lease.unwrap());
     }
-    let (outcomes, lease) = store.acquire(&plan, at(0), None);
+    let (outcomes, lease) = acquire(&store, &plan);
     assert_eq!((outcomes[1].kind, lease), (OutcomeKind::Denied, None));
     // The observed limit holds one too many, until two are released.
     for (released, left) in [(0, 0), (1, 0), (2, 1)] {
@@ -191,7 +196,7 @@ fn a_lease_outlives_an_observed_lease_with_a_shorter_ttl() {
     let enforced = counter(1, "{algorithm: concurrency, limit: 3, ttl: 60s}");
     let both = plan(&[(&observed, Role::Observed, 1), (&enforced, Role::Enforced, 1)]);
     let alone = plan(&[(&enforced, Role::Enforced, 1)]);
-    let lease = store.acquire(&both, at(0), None).1.unwrap();
+    let lease = store.acquire(&both, at(0), None).1.into_lease().unwrap();
     let Renewal::Renewed(renewed) = store.renew(&both, &lease.token, at(30), None) else { panic!("renewed") };
     assert_eq!(renewed.expires, at(90));
     // The observed limit was removed from the rules meanwhile.
@@ -204,7 +209,7 @@ fn observed_leases_are_released() {
     let store = MemoryStore::bounded(1 << 20);
     let observed = counter(0, "{algorithm: concurrency, limit: 1, ttl: 5s}");
     let plan = plan(&[(&observed, Role::Observed, 2)]);
-    let (outcomes, lease) = store.acquire(&plan, at(0), None);
+    let (outcomes, lease) = acquire(&store, &plan);
     assert_eq!((outcomes[0].kind, outcomes[0].retry_after), (OutcomeKind::Denied, Wait::NEVER));
     let lease = lease.unwrap();
     assert_eq!(lease.expires, at(5));

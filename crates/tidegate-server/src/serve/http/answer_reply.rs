@@ -63,16 +63,19 @@ pub(super) fn answer_reply(answer: &Answer, waited: Nanos, more: &[u8]) -> Reply
         }
         start = end;
     }
-    if answer.degraded {
-        mark_degraded(headers, answer);
+    if answer.degraded || answer.kind == AnswerKind::Unavailable {
+        mark_undecided(headers, answer);
     }
     *reply.status_mut() = status;
     reply
 }
 
+/// Marks an answer that was made without the shared store, or that is not a decision of the limits.
 #[cold]
-fn mark_degraded(headers: &mut HeaderMap, answer: &Answer) {
-    headers.insert(DEGRADED_HEADER, HeaderValue::from_static("true"));
+fn mark_undecided(headers: &mut HeaderMap, answer: &Answer) {
+    if answer.degraded {
+        headers.insert(DEGRADED_HEADER, HeaderValue::from_static("true"));
+    }
     // The header is missing if clients may not see the limit.
     if answer.kind == AnswerKind::Unavailable
         && let Some(seconds) = headers::retry_after_seconds(answer)
@@ -87,10 +90,11 @@ fn write_unavailable(out: &mut Vec<u8>, answer: &Answer) {
     out.extend_from_slice(UNAVAILABLE_TYPE);
     let policy = answer.decider().as_ref().map(PolicyName::from_answer);
     let policy = policy.map_or_else(|| "a rule".to_owned(), |policy| policy.to_string());
-    json_writer::write_text(
-        out,
-        &format!("the shared store does not answer, and {policy} denies its requests in the meantime"),
-    );
+    let detail = match answer.degraded {
+        true => format!("the shared store does not answer, and {policy} denies its requests in the meantime"),
+        false => format!("there is no memory for another lease of {policy} (hint: raise memory_max)"),
+    };
+    json_writer::write_text(out, &detail);
     out.push(b',');
 }
 

@@ -154,6 +154,8 @@ fn write_store(page: &mut Exposition, app: &App) {
     );
     let help = "Counters evicted before they were idle, because memory was full.";
     page.single("tidegate_evictions_total", MetricType::Counter, help, stats.live_evictions);
+    let help = "Requests for a lease that were refused, because the memory for leases was full.";
+    page.single("tidegate_lease_refusals_total", MetricType::Counter, help, stats.lease_refusals);
 }
 
 fn write_rules(page: &mut Exposition, app: &App) {

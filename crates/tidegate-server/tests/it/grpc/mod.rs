@@ -12,4 +12,4 @@ mod hostile;
 mod raw_client;
 mod reflection;
 mod request_limits;
-mod server;
+pub mod server;

@@ -5,6 +5,7 @@ mod bad_settings;
 mod bounds;
 mod certificates;
 mod documents;
+mod lease_memory;
 mod precedence;
 mod reload;
 mod restart;

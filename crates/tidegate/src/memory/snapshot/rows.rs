@@ -177,6 +177,11 @@ fn insert<S: SnapshotState>(
     let (shards, tag) = (S::shards(store), complete.tag);
     let shard = &mut shards.lock(shard_of(tag));
     progress.inserted += u64::from(!shard.contains(tag));
+    if !store.make_room_for(&mut ShardEntry { shards, shard, tag }, restored.heap_bytes(), now) {
+        store.lost_fence_max.fetch_max(restored.last_fence().get(), Ordering::Relaxed);
+        store.live_evictions.fetch_add(1, Ordering::Relaxed);
+        return Ok(());
+    }
     store.update_sharded(ShardEntry { shards, shard, tag }, now, |state| {
         *state = restored;
         ((), complete.idle_from)

@@ -138,7 +138,8 @@ fn leases_of_one_key_while_others_come_and_go() {
     plan.add(Charge::new(b"key", &counter, 1)).unwrap();
     let (stop, clock) = (AtomicBool::new(false), AtomicU64::new(NOW.as_nanos()));
     let now = || Timestamp::from_nanos(clock.fetch_add(1, Ordering::Relaxed));
-    let leases: Vec<_> = (0..LEASES).map(|_| store.acquire(&plan, now(), None).1.unwrap()).collect();
+    let leases: Vec<_> =
+        (0..LEASES).map(|_| store.acquire(&plan, now(), None).1.into_lease().unwrap()).collect();
     let changed = AtomicU64::new(0);
     std::thread::scope(|scope| {
         for thread in 0..2 {
@@ -150,7 +151,7 @@ fn leases_of_one_key_while_others_come_and_go() {
                     let index = indexes.next().unwrap();
                     let token = &leases[if thread == 0 { index } else { LEASES - 2 - index }].token;
                     assert!(matches!(store.renew(plan, token, now(), None), Renewal::Renewed(_)));
-                    let other = store.acquire(plan, now(), None).1.unwrap();
+                    let other = store.acquire(plan, now(), None).1.into_lease().unwrap();
                     assert_eq!(store.release(plan, &other.token, now()), Release::Released);
                     changed.fetch_add(1, Ordering::Relaxed);
                 }

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use tidegate::snapshot::RestoreStatus;
-use tidegate::store::{Charge, Counter, Outcomes, Plan};
+use tidegate::store::{Charge, Counter, LeaseReply, Outcomes, Plan};
 use tidegate::{MemoryStore, Release, Timestamp};
 
 use crate::snapshot::{
@@ -129,16 +129,17 @@ fn leases_and_their_tokens_are_restored() {
     let mut plan = Plan::new();
     plan.add(Charge::new(b"key", &counter, 1)).unwrap();
     // More than a block holds, all within a microsecond.
-    let leases: Vec<_> = (0..LEASES).map(|_| store.acquire(&plan, NOW, None).1.unwrap()).collect();
+    let leases: Vec<_> =
+        (0..LEASES).map(|_| store.acquire(&plan, NOW, None).1.into_lease().unwrap()).collect();
     assert_eq!(store.snapshot(directory.file(), NOW).unwrap().entries, 1);
     let again = restored(&directory.file(), NOW);
-    assert_eq!(again.acquire(&plan, NOW, None).1, None, "all are held");
+    assert_eq!(again.acquire(&plan, NOW, None).1, LeaseReply::None, "all are held");
     for lease in &leases {
         assert_eq!(again.release(&plan, &lease.token, NOW), Release::Released);
     }
     assert_eq!(again.release(&plan, &leases[0].token, NOW), Release::AlreadyReleased);
     assert_eq!(MemoryStore::bounded(MEMORY_MAX).release(&plan, &leases[0].token, NOW), Release::WrongOwner);
-    let next = again.acquire(&plan, NOW, None).1.unwrap();
+    let next = again.acquire(&plan, NOW, None).1.into_lease().unwrap();
     assert_eq!(next.fence.get(), NOW.as_nanos() / 1_000 + LEASES);
 }
 
@@ -158,7 +159,8 @@ fn fences_do_not_go_back() {
     {
         let store = MemoryStore::bounded(MEMORY_MAX);
         // More than there are microseconds.
-        let leases: Vec<_> = (0..LEASES).map(|_| store.acquire(&plan, NOW, None).1.unwrap()).collect();
+        let leases: Vec<_> =
+            (0..LEASES).map(|_| store.acquire(&plan, NOW, None).1.into_lease().unwrap()).collect();
         if ended {
             leases
                 .iter()
@@ -167,7 +169,7 @@ fn fences_do_not_go_back() {
         store.snapshot(directory.file(), later(written)).unwrap();
         let again = restored(&directory.file(), later(restored_at));
         let case = (ended, written, restored_at);
-        if let Some(next) = again.acquire(&plan, earlier, None).1 {
+        if let LeaseReply::Held(next) = again.acquire(&plan, earlier, None).1 {
             assert!(next.fence > leases[leases.len() - 1].fence, "{case:?}: {:?}", next.fence);
         } else {
             assert_eq!(case, (false, 0, 0), "all are held");
@@ -183,11 +185,12 @@ fn fences_of_leases_that_are_too_many_do_not_go_back() {
     let store = MemoryStore::bounded(MEMORY_MAX);
     let mut plan = Plan::new();
     plan.add(Charge::new(b"key", &counter, 1)).unwrap();
-    let last = (0..100_000).map(|_| store.acquire(&plan, NOW, None).1.unwrap().fence).last().unwrap();
+    let last =
+        (0..100_000).map(|_| store.acquire(&plan, NOW, None).1.into_lease().unwrap().fence).last().unwrap();
     store.snapshot(directory.file(), NOW).unwrap();
     let again = MemoryStore::restore(directory.file(), 1 << 20, NOW).store;
     assert_eq!(again.stats().live_evictions, 1);
-    assert!(again.acquire(&plan, NOW, None).1.unwrap().fence > last);
+    assert!(again.acquire(&plan, NOW, None).1.into_lease().unwrap().fence > last);
 }
 
 #[test]

@@ -186,6 +186,7 @@ impl LeaseCase {
         match (op, lease) {
             (LeaseOp::Acquire { ttl_us, .. }, _) => {
                 let (outcomes, lease) = self.memory.acquire(&plan, now, nanos(*ttl_us));
+                let lease = lease.into_lease();
                 prop_assert_eq!(&reply.outcomes, &outcomes);
                 prop_assert_eq!(fence_and_expiry(lease), fence_and_expiry(reply.lease.into_lease()));
                 self.leases.extend(lease.zip(reply.lease.into_lease()));
