@@ -71,9 +71,9 @@ pub fn print_stderr(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// Writes the diagnostics of a report, if any, to standard error: in colour on a terminal, unless `NO_COLOR` is set.
+/// Writes the diagnostics of a report and the files that were not loaded, if any, to standard error: in colour on a terminal, unless `NO_COLOR` is set.
 pub fn print_report(report: &Report) {
-    if report.errors() + report.warnings() == 0 {
+    if report.errors() + report.warnings() + report.skipped_count() == 0 {
         return;
     }
     let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());

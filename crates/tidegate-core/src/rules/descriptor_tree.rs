@@ -1,8 +1,8 @@
 //! Finds rules level by level, as envoyproxy/ratelimit does.
 //!
 //! The entries of all rules form a tree, with one level for each entry. A descriptor goes down one level per entry: by
-//! the exact value, otherwise by the first wildcard in the order of the rules, otherwise by the key without value. It
-//! never goes back. If no branch fits, or if it ends at a node without a rule, it has no rule, even if another branch
+//! the exact value, otherwise by the first wildcard in the order of the rules, otherwise by the key without value. A
+//! wildcard is in the value, or it is a key that ends in `*` and has no value. It never goes back. If no branch fits, or if it ends at a node without a rule, it has no rule, even if another branch
 //! further up would have led to one.
 
 use std::collections::HashMap;
@@ -10,7 +10,8 @@ use std::hash::BuildHasherDefault;
 
 use siphasher::sip::SipHasher13;
 
-use super::{CaseSensitivity, Descriptor, Pattern, Rule, Wildcard};
+use super::matching::{has_name_prefix, wildcard_name_prefix};
+use super::{CaseSensitivity, Descriptor, Entry, Pattern, Rule, Wildcard};
 
 /// The rules of a domain by their [`entries`](Rule::entries), for
 /// [`Lookup::DescriptorTree`](super::Lookup::DescriptorTree).
@@ -40,6 +41,8 @@ struct TreeNode {
     rule: Option<u32>,
     /// The branches for the next entry, by its key.
     children: KeyMap<Branches>,
+    /// The branches by a key that ends in a star: the text before the star. In the order of the rules.
+    key_wildcards: Vec<(Box<str>, u32)>,
 }
 
 /// The branches of a key, by value. Numbers are indices into [`DescriptorTree::nodes`].
@@ -78,8 +81,7 @@ impl DescriptorTree {
     pub fn find(&self, descriptor: &Descriptor<'_>) -> Option<u32> {
         let mut node = &self.nodes[ROOT as usize];
         for entry in descriptor.entries {
-            let id = node.children.get(entry.key)?.child(entry.value)?;
-            node = &self.nodes[id as usize];
+            node = &self.nodes[node.child(entry)? as usize];
         }
         node.rule
     }
@@ -97,7 +99,15 @@ impl DescriptorTree {
 
     fn child_or_insert(&mut self, parent: u32, key: &str, pattern: &Pattern) -> Option<u32> {
         let new = u32::try_from(self.nodes.len()).ok()?;
-        let branches = self.nodes[parent as usize].children.entry(key.into()).or_default();
+        let parent = &mut self.nodes[parent as usize];
+        if let Some(prefix) = wildcard_name_prefix(key, pattern) {
+            let child = parent.key_wildcard_child(prefix, new);
+            if child == new {
+                self.nodes.push(TreeNode::default());
+            }
+            return Some(child);
+        }
+        let branches = parent.children.entry(key.into()).or_default();
         let child = match pattern {
             Pattern::Any => *branches.any_value.get_or_insert(new),
             Pattern::Exact(value) => *branches.exact.entry(value.clone()).or_insert(new),
@@ -111,13 +121,47 @@ impl DescriptorTree {
     }
 }
 
+impl TreeNode {
+    /// The node for an entry.
+    fn child(&self, entry: &Entry<'_>) -> Option<u32> {
+        let branches = self.children.get(entry.key);
+        if self.key_wildcards.is_empty() {
+            return branches?.child(entry.value);
+        }
+        self.child_with_key_wildcards(branches, entry)
+    }
+
+    /// Nodes are numbered in the order of the rules, so the lowest number is the first wildcard.
+    #[cold]
+    fn child_with_key_wildcards(&self, branches: Option<&Branches>, entry: &Entry<'_>) -> Option<u32> {
+        let exact = branches.and_then(|branches| branches.exact.get(entry.value).copied());
+        let by_value = || branches.and_then(|branches| branches.by_wildcard(entry.value));
+        let by_key = || self.key_wildcards.iter().find(|(prefix, _)| has_name_prefix(entry, prefix));
+        let by_wildcard = || by_value().into_iter().chain(by_key().map(|(_, id)| *id)).min();
+        exact.or_else(by_wildcard).or_else(|| branches?.any_value)
+    }
+
+    /// The node for a key that ends in a star. Inserts `new` if there is none.
+    fn key_wildcard_child(&mut self, prefix: &str, new: u32) -> u32 {
+        if let Some((_, id)) = self.key_wildcards.iter().find(|(other, _)| **other == *prefix) {
+            return *id;
+        }
+        self.key_wildcards.push((prefix.into(), new));
+        new
+    }
+}
+
 impl Branches {
     /// The node for a value.
     fn child(&self, value: &str) -> Option<u32> {
-        let by_wildcard = || {
-            self.wildcards.iter().find(|(wildcard, _)| wildcard.is_match(value, CaseSensitivity::Sensitive))
-        };
-        self.exact.get(value).copied().or_else(|| by_wildcard().map(|(_, id)| *id)).or(self.any_value)
+        self.exact.get(value).copied().or_else(|| self.by_wildcard(value)).or(self.any_value)
+    }
+
+    /// The node of the first wildcard that matches a value.
+    fn by_wildcard(&self, value: &str) -> Option<u32> {
+        let is_match =
+            |(wildcard, _): &&(Wildcard, u32)| wildcard.is_match(value, CaseSensitivity::Sensitive);
+        self.wildcards.iter().find(is_match).map(|(_, id)| *id)
     }
 
     /// The node for a wildcard. Inserts `new` if there is none.

@@ -93,6 +93,7 @@ fn value<'a>(part: &KeyPart, descriptor: &Descriptor<'a>) -> Option<&'a str> {
             descriptor.value(&Attribute::Path).and_then(|path| path_segment(path, *index))
         }
         KeyPart::Entry(index) => descriptor.entries.get(*index).map(|entry| entry.value),
+        KeyPart::EntryName(index) => descriptor.entries.get(*index).map(|entry| entry.key),
     }
 }
 

@@ -31,6 +31,8 @@ pub enum KeyPart {
     },
     /// The value of a descriptor entry by index, from 0, whatever its name.
     Entry(usize),
+    /// The name of a descriptor entry by index, from 0, where the rule has a wildcard for it.
+    EntryName(usize),
 }
 
 /// An attribute whose name contains one of these is taken for a secret.
@@ -70,7 +72,7 @@ impl KeySpec {
     pub(super) fn key_form(&self, entries: Option<&EntryPatterns>) -> KeyForm {
         let is_secret = |part: &KeyPart| match part {
             KeyPart::Attribute(attribute) => may_be_secret(attribute),
-            KeyPart::Ip { .. } => false,
+            KeyPart::Ip { .. } | KeyPart::EntryName(_) => false,
             KeyPart::PathSegment { name, .. } => is_secret_name(name),
             KeyPart::Entry(index) => entries
                 .and_then(|entries| entries.patterns.get(*index))
@@ -109,6 +111,7 @@ impl fmt::Display for KeyPart {
             Self::Ip { ipv6_prefix_bits } => write!(f, "ip/{ipv6_prefix_bits}"),
             Self::PathSegment { name, .. } => write!(f, "path.{name}"),
             Self::Entry(index) => write!(f, "entry.{}", index + 1),
+            Self::EntryName(index) => write!(f, "entry.{}.name", index + 1),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::iter::once;
 
 use super::mismatch::{AttributeValues, Mismatch};
-use super::{CaseSensitivity, Condition, Descriptor, EntryPatterns, Pattern, Rule};
+use super::{CaseSensitivity, Condition, Descriptor, Entry, EntryPatterns, Pattern, Rule};
 
 impl Rule {
     /// Why the rule does not match a descriptor. `None` if it matches.
@@ -53,6 +53,10 @@ impl EntryPatterns {
         }
         let pairs = self.patterns.iter().zip(descriptor.entries).enumerate();
         pairs.into_iter().find_map(|(index, ((name, pattern), entry))| {
+            if let Some(prefix) = wildcard_name_prefix(name, pattern) {
+                let mismatch = Mismatch::EntryName { index, expected: name, actual: entry.key };
+                return (!has_name_prefix(entry, prefix)).then_some(mismatch);
+            }
             if **name != *entry.key {
                 return Some(Mismatch::EntryName { index, expected: name, actual: entry.key });
             }
@@ -60,6 +64,17 @@ impl EntryPatterns {
             (!holds).then_some(Mismatch::EntryValue { index, name, expected: pattern, actual: entry.value })
         })
     }
+}
+
+/// The text before the star, if the name of an entry is a wildcard.
+pub(super) fn wildcard_name_prefix<'n>(name: &'n str, pattern: &Pattern) -> Option<&'n str> {
+    if *pattern == Pattern::Any { name.strip_suffix('*') } else { None }
+}
+
+/// Whether the name and the value of an entry, with an underscore between them, begin with this text.
+pub(super) fn has_name_prefix(entry: &Entry<'_>, prefix: &str) -> bool {
+    let in_value = || prefix.strip_prefix(entry.key)?.strip_prefix('_');
+    entry.key.starts_with(prefix) || in_value().is_some_and(|rest| entry.value.starts_with(rest))
 }
 
 impl Pattern {

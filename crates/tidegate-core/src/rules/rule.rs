@@ -47,7 +47,9 @@ pub struct Condition {
 /// Patterns for the entries of a descriptor, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EntryPatterns {
-    /// The name of each entry, unchanged, and the pattern of its value.
+    /// The name of each entry, unchanged, and the pattern of its value. A name that ends in `*`, with the pattern
+    /// [`Any`](Pattern::Any), matches each entry whose `name_value` begins with the text before the star, as in
+    /// envoyproxy/ratelimit.
     pub patterns: Vec<(Box<str>, Pattern)>,
     /// Whether more entries may follow.
     pub allows_more: bool,

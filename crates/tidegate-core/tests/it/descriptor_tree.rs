@@ -55,6 +55,26 @@ fn the_first_wildcard_that_matches_is_taken_not_the_longest() {
 }
 
 #[test]
+fn a_star_at_the_end_of_a_key_stands_for_the_rest_of_key_and_value() {
+    let rules = [rule(&["tenant-*", "path"]), rule(&["user_a*"]), rule(&["user"]), rule(&["user=x*"])];
+    assert_eq!(found_rule(&rules, &[("tenant-7", "x"), ("path", "/")]), "tenant-*/path");
+    assert_eq!(found_rule(&rules, &[("tenant", "7"), ("path", "/")]), "");
+    assert_eq!(found_rule(&rules, &[("user", "ann")]), "user_a*", "the value follows an underscore");
+    assert_eq!(found_rule(&rules, &[("user", "bob")]), "user");
+    let rules = [rule(&["a=x*"]), rule(&["a*"]), rule(&["a=xy*"]), rule(&["a=1"]), rule(&["a"])];
+    assert_eq!(found_rule(&rules, &[("a", "xy")]), "a=x*", "the first wildcard, in a value or a key");
+    assert_eq!(found_rule(&rules, &[("a", "y")]), "a*", "before the key without value");
+    assert_eq!(found_rule(&rules, &[("a", "1")]), "a=1", "after an exact value");
+    assert_eq!(found_rule(&rules, &[("ab", "")]), "a*");
+    let rules = [rule(&["*"]), rule(&["a=1"])];
+    assert_eq!(found_rule(&rules, &[("anything", "at all")]), "*");
+    assert_eq!(found_rule(&rules, &[("a", "1")]), "a=1");
+    let with_value = [rule(&["a*=1"])];
+    assert_eq!(found_rule(&with_value, &[("ab", "1")]), "", "with a value, the star is a plain character");
+    assert_eq!(found_rule(&with_value, &[("a*", "1")]), "a*=1");
+}
+
+#[test]
 fn a_rule_is_found_at_its_own_depth_only() {
     let rules = [rule(&["a=1"]), rule(&["b=1", "c=1"])];
     assert_eq!(found_rule(&rules, &[("a", "1")]), "a=1");
@@ -126,12 +146,13 @@ struct ModelNode {
 fn walk(level: &[ModelNode], entries: &[(&str, String)]) -> Option<Vec<String>> {
     let ((key, value), rest) = entries.split_first()?;
     let with_key = || level.iter().filter(|node| node.key == *key);
-    let has_matching_wildcard = |node: &&ModelNode| {
-        node.value.as_ref().is_some_and(|text| text.contains('*') && is_like(text, value))
+    let has_matching_wildcard = |node: &&ModelNode| match &node.value {
+        Some(text) => node.key == *key && text.contains('*') && is_like(text, value),
+        None => node.key.ends_with('*') && is_like(node.key, &format!("{key}_{value}")),
     };
     let node = with_key()
         .find(|node| node.value.as_ref() == Some(value))
-        .or_else(|| with_key().find(has_matching_wildcard))
+        .or_else(|| level.iter().find(has_matching_wildcard))
         .or_else(|| with_key().find(|node| node.value.is_none()))?;
     let own =
         node.value.as_ref().map_or_else(|| node.key.to_owned(), |value| format!("{}={value}", node.key));
@@ -171,21 +192,25 @@ fn key() -> impl Strategy<Value = &'static str> {
     prop_oneof![4 => Just("a"), 1 => Just("b")]
 }
 
+/// A key and a value of a descriptor in a file. A key with a star has no value.
+fn key_and_value() -> impl Strategy<Value = (&'static str, Option<String>)> {
+    let wildcard = prop::sample::select(vec!["*", "x*", "*y", "*é*", "x*y", "*x*y*", "**"]);
+    let exact = prop::sample::select(vec!["x", "y", "xy", "é"]);
+    let value = prop::option::of(prop_oneof![exact, wildcard].prop_map(str::to_owned));
+    let key_wildcard = prop::sample::select(vec!["*", "a*", "b*", "a_*", "a_x*"]);
+    prop_oneof![8 => (key(), value), 1 => key_wildcard.prop_map(|key| (key, None))]
+}
+
 fn level() -> impl Strategy<Value = Vec<ModelNode>> {
-    let value = || {
-        let wildcard = prop::sample::select(vec!["*", "x*", "*y", "*é*", "x*y", "*x*y*", "**"]);
-        let exact = prop::sample::select(vec!["x", "y", "xy", "é"]);
-        prop::option::of(prop_oneof![exact, wildcard].prop_map(str::to_owned))
-    };
-    let leaf = (key(), value(), prop::bool::weighted(0.7)).prop_map(|(key, value, has_rule)| ModelNode {
+    let leaf = (key_and_value(), prop::bool::weighted(0.7)).prop_map(|((key, value), has_rule)| ModelNode {
         key,
         value,
         has_rule,
         below: Vec::new(),
     });
     let one = leaf.prop_recursive(3, 32, 4, move |below| {
-        (key(), value(), prop::bool::weighted(0.5), vec(below, 1..5)).prop_map(
-            |(key, value, has_rule, below)| ModelNode { key, value, has_rule, below: distinct(below) },
+        (key_and_value(), prop::bool::weighted(0.5), vec(below, 1..5)).prop_map(
+            |((key, value), has_rule, below)| ModelNode { key, value, has_rule, below: distinct(below) },
         )
     });
     vec(one, 1..6).prop_map(distinct)

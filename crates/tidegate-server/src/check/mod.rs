@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use tidegate::rules::{self, Report, RuleTests};
+use tidegate::rules::{self, LoadOptions, Report, RuleTests};
 
 use self::findings::{CheckResult, Findings};
 use crate::output::{self, Failure};
@@ -43,7 +43,15 @@ pub struct CheckArgs {
     #[arg(long)]
     deny_warnings: bool,
 
-    /// Rules files, or directories: of a directory, the files named *.yaml and *.yml
+    /// Merge files for envoyproxy/ratelimit that have the same domain; otherwise that is an error
+    #[arg(long)]
+    merge_domain_config: bool,
+
+    /// Ignore files for envoyproxy/ratelimit whose names, or whose directories' names, begin with a dot
+    #[arg(long)]
+    ignore_dotfiles: bool,
+
+    /// Rules files, or directories: of a directory, the files named *.yaml and *.yml, and others with descriptors
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
 }
@@ -73,7 +81,10 @@ fn check(args: &CheckArgs) -> Result<Findings, Failure> {
     // A malformed request is a usage error, so it is reported before the rules are read.
     let request = args.request.as_deref().map(explain::read_request).transpose()?;
     let tests = if args.tests.is_empty() { None } else { Some(RuleTests::load(&args.tests)) };
-    let mut findings = match rules::load(&args.paths) {
+    let mut options = LoadOptions::default();
+    options.merge_domains = args.merge_domain_config;
+    options.ignore_dotfiles = args.ignore_dotfiles;
+    let mut findings = match rules::load_with(&args.paths, options) {
         Err(report) => Findings::new(report, &[]),
         Ok(loaded) => {
             let mut findings = Findings::new(loaded.report, &loaded.domains);

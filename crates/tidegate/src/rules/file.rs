@@ -20,6 +20,16 @@ pub(crate) struct RulesFile {
     pub lookup: Lookup,
     pub pools: Vec<Spanned<Pool>>,
     pub rules: Vec<FileRule>,
+    /// For each rule of a file for envoyproxy/ratelimit, its name in `replaces`, and what it replaces. Empty for native
+    /// rules.
+    pub limit_names: Vec<LimitNames>,
+}
+
+/// The name of a rule in `replaces`, and the names that it replaces.
+#[derive(Debug, Default)]
+pub(crate) struct LimitNames {
+    pub name: Option<Box<str>>,
+    pub replaces: Vec<Spanned<Box<str>>>,
 }
 
 /// A rule and the positions of its parts.

@@ -7,21 +7,32 @@ use tidegate_core::text::did_you_mean;
 
 use super::diagnostic::{Diagnostic, Report};
 use super::file::{FileRule, RulesFile, Spanned};
-use super::yaml::printable;
-use super::{Span, lint};
+use super::yaml::{Reader, printable};
+use super::{LoadOptions, Span, envoy, lint};
 
 /// The domains of these files, in the order in which the files name them.
-pub(super) fn join(report: &mut Report, files: Vec<RulesFile>) -> Vec<Domain> {
+pub(super) fn join(report: &mut Report, files: Vec<RulesFile>, options: LoadOptions) -> Vec<Domain> {
     let mut joined: Vec<RulesFile> = Vec::new();
     let mut indexes: HashMap<Box<str>, usize> = HashMap::new();
+    let mut first_levels: HashMap<usize, FirstLevel> = HashMap::new();
     for file in files {
         match indexes.get(&file.domain.value) {
-            Some(at) => merge_file(report, &mut joined[*at], file),
+            Some(at) if options.merge_domains && joined[*at].is_tree() && file.is_tree() => {
+                let first = &joined[*at];
+                let level = first_levels.entry(*at).or_insert_with(|| FirstLevel::of(first));
+                level.merge(report, &file);
+                merge_file(report, &mut joined[*at], file, options);
+            }
+            Some(at) => merge_file(report, &mut joined[*at], file, options),
             None => {
                 indexes.insert(file.domain.value.clone(), joined.len());
                 joined.push(file);
             }
         }
+    }
+    for file in &mut joined {
+        let RulesFile { rules, limit_names, .. } = file;
+        envoy::resolve_replaces(&mut Reader::new(report), rules, limit_names);
     }
     for domain in &joined {
         check(report, domain);
@@ -32,19 +43,64 @@ pub(super) fn join(report: &mut Report, files: Vec<RulesFile>) -> Vec<Domain> {
     joined.into_iter().map(domain).collect()
 }
 
+/// The descriptors on the first level of a domain for envoyproxy/ratelimit, which are unique there.
+struct FirstLevel(HashMap<String, Span>);
+
+impl FirstLevel {
+    fn of(file: &RulesFile) -> Self {
+        Self(Self::names(file).into_iter().rev().collect())
+    }
+
+    /// Adds those of a further file. Reports duplicates.
+    fn merge(&mut self, report: &mut Report, file: &RulesFile) {
+        let mut own = HashMap::new();
+        for (name, span) in Self::names(file) {
+            // A descriptor has a rule for itself and for each one below it.
+            if own.contains_key(&name) {
+                continue;
+            }
+            if let Some(first) = self.0.get(&name) {
+                let message = format!("duplicate descriptor `{}`", printable(&name));
+                let diagnostic = Diagnostic::error("duplicate-descriptor", span, message).label("again here");
+                let hint =
+                    "the files of a domain are merged, and each first-level descriptor is in one of them";
+                report.push(diagnostic.related(*first, "first here").hint(hint));
+            }
+            own.insert(name, span);
+        }
+        for (name, span) in own {
+            self.0.entry(name).or_insert(span);
+        }
+    }
+
+    fn names(file: &RulesFile) -> Vec<(String, Span)> {
+        let first = |rule: &FileRule| {
+            let (key, pattern) = rule.rule.entries.as_ref()?.patterns.first()?;
+            Some((envoy::level_name(key, pattern), rule.spans.name))
+        };
+        file.rules.iter().filter_map(first).collect()
+    }
+}
+
+impl RulesFile {
+    fn is_tree(&self) -> bool {
+        self.lookup == Lookup::DescriptorTree
+    }
+}
+
 /// Merges a file into the first file of its domain.
-fn merge_file(report: &mut Report, first: &mut RulesFile, mut next: RulesFile) {
-    if first.lookup == Lookup::DescriptorTree && next.lookup == Lookup::DescriptorTree {
+fn merge_file(report: &mut Report, first: &mut RulesFile, mut next: RulesFile, options: LoadOptions) {
+    if !options.merge_domains && first.is_tree() && next.is_tree() {
         let message = format!("domain `{}` already has a file", printable(&next.domain.value));
         let diagnostic = Diagnostic::error("duplicate-domain", next.domain.span, message);
         let diagnostic = diagnostic.related(first.domain.span, "the first");
-        report.push(
-            diagnostic
-                .hint("a domain with descriptors must be one file; merge the files, or name another domain"),
-        );
+        report
+            .push(diagnostic.hint(
+                "merge the files, name another domain, or set merge_domain_config to read them as one",
+            ));
         return;
     }
-    if (first.lookup == Lookup::DescriptorTree) != (next.lookup == Lookup::DescriptorTree) {
+    if first.is_tree() != next.is_tree() {
         let message = format!("domain `{}` has files of both kinds", printable(&next.domain.value));
         let diagnostic = Diagnostic::error("contradiction", next.domain.span, message);
         report.push(
@@ -71,6 +127,7 @@ fn merge_file(report: &mut Report, first: &mut RulesFile, mut next: RulesFile) {
     }
     first.pools.append(&mut next.pools);
     first.rules.append(&mut next.rules);
+    first.limit_names.append(&mut next.limit_names);
 }
 
 fn domain(file: RulesFile) -> Domain {

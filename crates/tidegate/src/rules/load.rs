@@ -7,9 +7,9 @@ use tidegate_core::rules::Domain;
 use super::diagnostic::{Diagnostic, Report};
 use super::file::RulesFile;
 use super::yaml::{self, FILE_BYTES_MAX, Node, Reader};
-use super::{FileId, envoy, join, native};
+use super::{FileId, LoadOptions, envoy, join, native};
 
-pub(super) use super::paths::{InputFile, read_files};
+pub(super) use super::paths::{InputFile, InputFiles, read_files};
 
 /// Files of one load at most.
 pub const FILES_MAX: usize = 4_096;
@@ -30,26 +30,35 @@ pub struct LoadedRules {
 pub fn parse(name: &str, text: &str) -> Result<LoadedRules, Report> {
     let mut loader = RulesLoader::default();
     loader.add(&InputFile { name: name.to_owned(), content: Ok(text.into()) });
-    loader.finish()
+    loader.finish(LoadOptions::default())
 }
 
 /// The rules of all these files, and of the `*.yaml` and `*.yml` files in these directories, by name. Files
 /// of one domain are merged. Hidden files and subdirectories are ignored. A link to a file counts as a file.
+///
+/// Of a directory without native rules, the files with `descriptors` are read whatever their names, also in
+/// subdirectories and if their names begin with a dot. The [report](Report::skipped) lists what was not loaded.
 pub fn load(paths: &[PathBuf]) -> Result<LoadedRules, Report> {
-    load_files(&read_files(paths))
+    load_with(paths, LoadOptions::default())
+}
+
+/// Like [`load`], with options for files for envoyproxy/ratelimit.
+pub fn load_with(paths: &[PathBuf], options: LoadOptions) -> Result<LoadedRules, Report> {
+    load_files(&read_files(paths, options), options)
 }
 
 /// The rules of files that were read.
-pub(super) fn load_files(files: &[InputFile]) -> Result<LoadedRules, Report> {
+pub(super) fn load_files(input: &InputFiles, options: LoadOptions) -> Result<LoadedRules, Report> {
     let mut loader = RulesLoader::default();
-    for file in files {
+    for file in &input.files {
         loader.add(file);
     }
-    if files.is_empty() {
+    if input.files.is_empty() {
         let error = Diagnostic::file_error("no-files", FileId(0), "there are no files to read");
         add_file_error(&mut loader.report, "", error);
     }
-    loader.finish()
+    input.skipped.iter().for_each(|file| loader.report.skip(file.clone()));
+    loader.finish(options)
 }
 
 /// What was loaded so far.
@@ -71,8 +80,8 @@ impl RulesLoader {
         self.trees.push((file, root));
     }
 
-    fn finish(mut self) -> Result<LoadedRules, Report> {
-        let domains = join::join(&mut self.report, self.files);
+    fn finish(mut self, options: LoadOptions) -> Result<LoadedRules, Report> {
+        let domains = join::join(&mut self.report, self.files, options);
         for (file, root) in &self.trees {
             self.report.fill_field_paths(*file, root);
         }

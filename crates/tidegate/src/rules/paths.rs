@@ -1,13 +1,25 @@
 //! Finds and reads the files of some paths.
+//!
+//! Of a directory, the files named `*.yaml` and `*.yml` are read. If none of them has native rules, the directory is for
+//! envoyproxy/ratelimit, which reads every file at any depth. So the files in subdirectories, those with other names and
+//! those whose names begin with a dot are read too if they have `descriptors`. What is not read is listed.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use super::FileId;
-use super::diagnostic::Diagnostic;
+use super::diagnostic::{Diagnostic, SkippedFile};
+use super::file_kind::FileKind;
 use super::load::{BYTES_MAX, FILES_MAX};
 use super::yaml::FILE_BYTES_MAX;
+use super::{FileId, LoadOptions};
+
+/// Directories are nested this deep at most.
+const DIRECTORY_DEPTH_MAX: usize = 16;
+/// Names in one directory at most.
+const DIRECTORY_ENTRIES_MAX: usize = 65_536;
+/// The field `descriptors` is within the first bytes of a file whose name is not that of a rules file.
+const KIND_BYTES_MAX: u64 = 64 << 10;
 
 /// A file that was read, or the error.
 pub(crate) struct InputFile {
@@ -16,12 +28,25 @@ pub(crate) struct InputFile {
     pub content: Result<Vec<u8>, Box<Diagnostic>>,
 }
 
+/// The files of some paths.
+#[derive(Default)]
+pub(crate) struct InputFiles {
+    pub files: Vec<InputFile>,
+    /// What the directories contain besides.
+    pub skipped: Vec<SkippedFile>,
+}
+
 /// Reads the files of these paths: each file, and the files of each directory by name.
 ///
 /// Kubernetes replaces all files of a ConfigMap at once, by a link. If that happens during the read, all
 /// files are read again, so that they are of one version.
-pub(crate) fn read_files(paths: &[PathBuf]) -> Vec<InputFile> {
-    read_consistently(|| FileReader::read_paths(paths)).files
+pub(crate) fn read_files(paths: &[PathBuf], options: LoadOptions) -> InputFiles {
+    read_consistently(|| FileReader::read_paths(paths, Some(options))).input
+}
+
+/// Reads the files of these paths, of directories only those named `*.yaml` and `*.yml`.
+pub(crate) fn read_yaml_files(paths: &[PathBuf]) -> Vec<InputFile> {
+    read_consistently(|| FileReader::read_paths(paths, None)).input.files
 }
 
 /// Reads until no link changed during the read. Gives up if links change all the time; the next call sees the
@@ -40,15 +65,17 @@ fn read_consistently(mut read: impl FnMut() -> FileReader) -> FileReader {
 
 #[derive(Default)]
 struct FileReader {
-    files: Vec<InputFile>,
+    input: InputFiles,
+    /// `None` reads only `*.yaml` and `*.yml`, and lists nothing.
+    options: Option<LoadOptions>,
     /// Where the path of each file led to when it was read.
     link_targets: Vec<(PathBuf, PathBuf)>,
     bytes: usize,
 }
 
 impl FileReader {
-    fn read_paths(paths: &[PathBuf]) -> Self {
-        let mut reader = Self::default();
+    fn read_paths(paths: &[PathBuf], options: Option<LoadOptions>) -> Self {
+        let mut reader = Self { options, ..Self::default() };
         paths.iter().for_each(|path| reader.add_path(path));
         reader
     }
@@ -73,35 +100,111 @@ impl FileReader {
     }
 
     fn add_directory(&mut self, path: &Path) {
-        match rules_files_in(path) {
-            Ok(files) => {
-                let before = self.files.len();
-                files.iter().for_each(|file| self.add_path_in_directory(file));
-                if self.files.len() == before {
-                    self.add_error(path, "empty-directory", "the directory has no rules files".to_owned());
-                }
+        let Some(entries) = self.list(path) else { return };
+        let before = self.input.files.len();
+        let (rules_files, others): (Vec<_>, Vec<_>) =
+            entries.into_iter().partition(|entry| entry.is_rules_file() && !entry.is_hidden());
+        let (rules_files, broken): (Vec<_>, Vec<_>) =
+            rules_files.into_iter().partition(|entry| matches!(entry.kind, EntryKind::File));
+        rules_files.iter().for_each(|entry| self.add_file(&entry.path));
+        let is_native = |file: &InputFile| {
+            file.content.as_ref().is_ok_and(|content| FileKind::of(content) == FileKind::Native)
+        };
+        let has_native = self.input.files[before..].iter().any(is_native);
+        for entry in broken.into_iter().chain(others) {
+            match self.options {
+                Some(options) if !has_native => self.add_entry(&entry, options, 1),
+                _ => self.skip_native(&entry),
             }
-            Err(error) => self.add_error(path, "unreadable", format!("it cannot be listed: {error}")),
+        }
+        if self.input.files.len() == before {
+            self.add_error(path, "empty-directory", "the directory has no rules files".to_owned());
         }
     }
 
-    fn add_path_in_directory(&mut self, path: &Path) {
-        match fs::metadata(path) {
-            Ok(metadata) if metadata.is_file() => self.add_file(path),
-            // A subdirectory may have any name. The target of a link must exist.
-            Ok(_) => {}
-            Err(error) => self.add_error(path, "unreadable", format!("it cannot be accessed: {error}")),
+    /// What a directory of native rules contains besides.
+    fn skip_native(&mut self, entry: &DirectoryEntry) {
+        match &entry.kind {
+            // The target of a link must exist.
+            EntryKind::Broken(error) if entry.is_rules_file() && !entry.is_hidden() => {
+                self.add_error(&entry.path, "unreadable", format!("it cannot be accessed: {error}"));
+            }
+            EntryKind::Directory | EntryKind::LinkToDirectory => {
+                self.skip(entry, "subdirectories are not read");
+            }
+            _ if entry.is_hidden() => self.skip(entry, "its name begins with a dot"),
+            _ => self.skip(entry, "rules files are named *.yaml or *.yml"),
         }
+    }
+
+    /// Adds what envoyproxy/ratelimit reads of a directory besides `*.yaml` and `*.yml`.
+    fn add_entry(&mut self, entry: &DirectoryEntry, options: LoadOptions, depth: usize) {
+        if entry.is_hidden() && options.ignore_dotfiles {
+            return self.skip(entry, "its name begins with a dot");
+        }
+        match &entry.kind {
+            EntryKind::Directory if entry.name == ".git" => self.skip(entry, "it has no rules"),
+            EntryKind::Directory if depth == DIRECTORY_DEPTH_MAX => {
+                self.skip(entry, "the directories are nested too deep");
+            }
+            EntryKind::Directory => {
+                let entries = self.list(&entry.path).unwrap_or_default();
+                entries.iter().for_each(|entry| self.add_entry(entry, options, depth + 1));
+            }
+            EntryKind::LinkToDirectory => self.skip(entry, "links to directories are not followed"),
+            EntryKind::File => self.add_file_by_kind(entry),
+            EntryKind::Special => self.skip(entry, "it is neither a file nor a directory"),
+            EntryKind::Broken(error) if entry.is_rules_file() => {
+                self.add_error(&entry.path, "unreadable", format!("it cannot be accessed: {error}"));
+            }
+            EntryKind::Broken(error) => self.skip(entry, &format!("it cannot be accessed: {error}")),
+        }
+    }
+
+    /// Adds a file that has `descriptors`. A file with the name of a rules file may have errors instead.
+    fn add_file_by_kind(&mut self, entry: &DirectoryEntry) {
+        match (read_bytes(&entry.path, KIND_BYTES_MAX), entry.is_rules_file()) {
+            (Err(_), true) => self.add_file(&entry.path),
+            (Err(error), false) => self.skip(entry, &format!("it cannot be read: {error}")),
+            (Ok(bytes), is_rules_file) => match (FileKind::of(&bytes), is_rules_file) {
+                (FileKind::Envoy, _) | (FileKind::Other, true) => self.add_file(&entry.path),
+                (FileKind::Native, _) => {
+                    self.skip(entry, "native rules are read from *.yaml and *.yml of the directory itself");
+                }
+                (FileKind::Other, false) => self.skip(entry, "it has no `descriptors`"),
+            },
+        }
+    }
+
+    /// The names in a directory, sorted. Adds an error if they cannot be listed.
+    fn list(&mut self, path: &Path) -> Option<Vec<DirectoryEntry>> {
+        match list_directory(path) {
+            Ok(entries) if entries.len() > DIRECTORY_ENTRIES_MAX => {
+                let message = format!("the directory has more than {DIRECTORY_ENTRIES_MAX} files");
+                self.add_error(path, TOO_MANY_FILES, message);
+                None
+            }
+            Ok(entries) => Some(entries),
+            Err(error) => {
+                self.add_error(path, "unreadable", format!("it cannot be listed: {error}"));
+                None
+            }
+        }
+    }
+
+    fn skip(&mut self, entry: &DirectoryEntry, reason: &str) {
+        let path = entry.path.to_string_lossy().into();
+        self.input.skipped.push(SkippedFile { path, reason: reason.to_owned() });
     }
 
     fn add_file(&mut self, path: &Path) {
         let too_many =
-            (self.files.len() >= FILES_MAX).then(|| format!("there are more than {FILES_MAX} files"));
+            (self.input.files.len() >= FILES_MAX).then(|| format!("there are more than {FILES_MAX} files"));
         let too_large =
             || (self.bytes > BYTES_MAX).then(|| format!("all files have more than {BYTES_MAX} bytes"));
         if let Some(message) = too_many.or_else(too_large) {
             // Only the first file beyond the bounds is reported.
-            if !matches!(self.files.last(), Some(InputFile { content: Err(last), .. }) if last.code == TOO_MANY_FILES)
+            if !matches!(self.input.files.last(), Some(InputFile { content: Err(last), .. }) if last.code == TOO_MANY_FILES)
             {
                 self.add_error(path, TOO_MANY_FILES, message);
             }
@@ -110,7 +213,9 @@ impl FileReader {
         match self.read(path) {
             Ok(content) => {
                 self.bytes += content.len();
-                self.files.push(InputFile { name: path.to_string_lossy().into(), content: Ok(content) });
+                self.input
+                    .files
+                    .push(InputFile { name: path.to_string_lossy().into(), content: Ok(content) });
             }
             Err(error) => self.add_error(path, "unreadable", format!("it cannot be read: {error}")),
         }
@@ -118,44 +223,88 @@ impl FileReader {
 
     fn read(&mut self, path: &Path) -> io::Result<Vec<u8>> {
         self.link_targets.push((path.to_owned(), fs::canonicalize(path)?));
-        let mut bytes = Vec::new();
-        File::open(path)?.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
-        Ok(bytes)
+        read_bytes(path, FILE_BYTES_MAX as u64 + 1)
     }
 
     fn add_error(&mut self, path: &Path, code: &'static str, message: String) {
         let hint = match code {
             "no-such-file" => "check the path",
             "not-a-file" => "name a file or a directory",
-            "empty-directory" => "rules files are named *.yaml or *.yml",
+            "empty-directory" => "rules files are named *.yaml or *.yml, or have `descriptors`",
             TOO_MANY_FILES => "put the rules into fewer and smaller files",
             _ => "check the path and its permissions",
         };
         let diagnostic = Diagnostic::file_error(code, FileId(0), message).hint(hint);
-        self.files.push(InputFile { name: path.to_string_lossy().into(), content: Err(diagnostic.into()) });
+        self.input
+            .files
+            .push(InputFile { name: path.to_string_lossy().into(), content: Err(diagnostic.into()) });
     }
 }
 
 const TOO_MANY_FILES: &str = "too-many-files";
 
-/// The paths with the name of a rules file, by name. Hidden files are ignored: Kubernetes keeps the files of
-/// a ConfigMap in `..data` and links to them.
-fn rules_files_in(directory: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
+/// A name in a directory.
+struct DirectoryEntry {
+    path: PathBuf,
+    name: String,
+    kind: EntryKind,
+}
+
+enum EntryKind {
+    /// A file, or a link to one.
+    File,
+    Directory,
+    LinkToDirectory,
+    Special,
+    /// It cannot be accessed.
+    Broken(io::Error),
+}
+
+impl DirectoryEntry {
+    fn new(entry: &fs::DirEntry) -> Self {
+        let path = entry.path();
+        let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
+        let kind = match fs::metadata(&path) {
+            Ok(metadata) if metadata.is_file() => EntryKind::File,
+            Ok(metadata) if metadata.is_dir() && is_link => EntryKind::LinkToDirectory,
+            Ok(metadata) if metadata.is_dir() => EntryKind::Directory,
+            Ok(_) => EntryKind::Special,
+            Err(error) => EntryKind::Broken(error),
+        };
+        Self { name: entry.file_name().to_string_lossy().into(), path, kind }
+    }
+
+    fn is_hidden(&self) -> bool {
+        self.name.starts_with('.')
+    }
+
+    fn is_rules_file(&self) -> bool {
+        !matches!(self.kind, EntryKind::Directory | EntryKind::LinkToDirectory | EntryKind::Special)
+            && self.path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml")
+    }
+}
+
+/// The names in a directory, sorted, up to the first one over the maximum. Without names that begin with two dots:
+/// Kubernetes keeps the files of a ConfigMap in `..data` and links to them.
+fn list_directory(directory: &Path) -> io::Result<Vec<DirectoryEntry>> {
+    let mut entries = Vec::new();
     for entry in fs::read_dir(directory)? {
-        let path = entry?.path();
-        let is_hidden = path.file_name().is_none_or(|name| name.to_string_lossy().starts_with('.'));
-        let is_rules_file =
-            path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml");
-        if is_rules_file && !is_hidden {
-            files.push(path);
+        let entry = DirectoryEntry::new(&entry?);
+        if !entry.name.starts_with("..") {
+            entries.push(entry);
         }
-        if files.len() > FILES_MAX {
+        if entries.len() > DIRECTORY_ENTRIES_MAX {
             break;
         }
     }
-    files.sort();
-    Ok(files)
+    entries.sort_by(|one, other| one.path.cmp(&other.path));
+    Ok(entries)
+}
+
+fn read_bytes(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(bytes_max).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 #[cfg(all(test, unix))]
@@ -176,7 +325,7 @@ mod tests {
         let mut times = 0;
         let reader = read_consistently(|| {
             times += 1;
-            let reader = FileReader::read_paths(std::slice::from_ref(&directory));
+            let reader = FileReader::read_paths(std::slice::from_ref(&directory), None);
             if times == 1 {
                 symlink("..2", directory.join("..new")).unwrap();
                 fs::rename(directory.join("..new"), directory.join("..data")).unwrap();
@@ -185,6 +334,6 @@ mod tests {
         });
         fs::remove_dir_all(&directory).unwrap();
         assert_eq!(times, 2);
-        assert_eq!(reader.files[0].content.as_deref().unwrap(), b"..2");
+        assert_eq!(reader.input.files[0].content.as_deref().unwrap(), b"..2");
     }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use siphasher::sip128::{Hasher128 as _, SipHasher24};
 
 use super::load::{InputFile, load_files, read_files};
-use super::{LoadedRules, Report};
+use super::{LoadOptions, LoadedRules, Report};
 
 /// Rules files and directories that may change, read again on every [`poll`](Self::poll).
 ///
@@ -40,6 +40,7 @@ use super::{LoadedRules, Report};
 #[derive(Debug)]
 pub struct Source {
     paths: Vec<PathBuf>,
+    options: LoadOptions,
     /// Random, so that no one can craft files with the same fingerprint.
     hash_key: [u64; 2],
     /// The fingerprint at the last poll.
@@ -67,7 +68,14 @@ impl Source {
     pub fn new(paths: impl IntoIterator<Item = PathBuf>) -> Self {
         let random = RandomState::new();
         let hash_key = [random.hash_one(1), random.hash_one(2)];
-        Self { paths: paths.into_iter().collect(), hash_key, last_fingerprint: None }
+        let options = LoadOptions::default();
+        Self { paths: paths.into_iter().collect(), options, hash_key, last_fingerprint: None }
+    }
+
+    /// Sets options for files for envoyproxy/ratelimit.
+    #[must_use]
+    pub fn with_options(self, options: LoadOptions) -> Self {
+        Self { options, ..self }
     }
 
     /// The files and directories.
@@ -78,12 +86,12 @@ impl Source {
     /// Reads the files, and returns whether they changed since the last call. The first call always returns a
     /// change.
     pub fn poll(&mut self) -> SourceUpdate {
-        let files = read_files(&self.paths);
-        let now = self.fingerprint(&files);
+        let input = read_files(&self.paths, self.options);
+        let now = self.fingerprint(&input.files);
         if self.last_fingerprint.replace(now) == Some(now) {
             return SourceUpdate::Unchanged;
         }
-        match load_files(&files) {
+        match load_files(&input, self.options) {
             Ok(loaded) => SourceUpdate::Changed(loaded),
             Err(report) => SourceUpdate::Invalid(report),
         }

@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 use super::check::Check;
 use super::slot::{Slot, SlotId, Slots};
 use super::token::Token;
+use crate::rules::matching::wildcard_name_prefix;
 use crate::rules::{Net, NetSet, PathPattern, Pattern, Rule, Segment, ValueSet};
 
 /// All requirements of a rule.
@@ -71,7 +72,9 @@ impl<'r> Requirements<'r> {
             let min = entries.patterns.len();
             let max = if entries.allows_more { usize::MAX } else { min };
             for (index, (name, pattern)) in entries.patterns.iter().enumerate() {
-                match slots.add_position(index, name) {
+                // An index by name does not find a wildcard.
+                let is_wildcard = wildcard_name_prefix(name, pattern).is_some();
+                match (!is_wildcard).then(|| slots.add_position(index, name)).flatten() {
                     Some(slot) => {
                         // Even for a negation, the entry has to exist.
                         let lookup =

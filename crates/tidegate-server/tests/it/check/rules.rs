@@ -18,13 +18,16 @@ fn valid_rules() {
     assert_eq!(run.out, "ok: 1 file, 1 domain, 2 rules, 0 warnings\n");
     directory.write("web.yml", WEB);
     directory.write("notes.txt", "not rules");
-    let run = tidegate(&["check", directory.path()], "");
-    assert_success(&run);
+    let run = tidegate(&["check", "--deny-warnings", directory.path()], "");
     assert_eq!(run.out, "ok: 2 files, 2 domains, 3 rules, 0 warnings\n");
+    let notes = format!("{}/notes.txt", directory.path());
+    let reason = "rules files are named *.yaml or *.yml";
+    assert_eq!((run.code, &*run.err), (Some(0), &*format!("note: not loaded: {notes}: {reason}\n\n")));
     let run = tidegate(&["check", "--format", "json", directory.path()], "");
     assert_success(&run);
     let expected = serde_json::json!({
         "ok": true, "files": 2, "domains": 2, "rules": 3, "errors": 0, "warnings": 0, "diagnostics": [],
+        "skipped": [{ "path": notes, "reason": reason }],
     });
     assert_eq!(json(&run), expected);
 }

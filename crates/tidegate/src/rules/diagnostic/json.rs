@@ -12,6 +12,7 @@ pub(super) fn report_to_json(report: &Report) -> Value {
         "errors": report.errors(),
         "warnings": report.warnings(),
         "diagnostics": diagnostics,
+        "skipped": report.skipped().iter().map(|file| json!({ "path": file.path, "reason": file.reason })).collect::<Value>(),
     })
 }
 

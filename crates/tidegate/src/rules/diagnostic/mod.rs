@@ -6,7 +6,7 @@ mod render;
 mod report;
 
 pub use render::Colour;
-pub use report::{DIAGNOSTICS_MAX, Report};
+pub use report::{DIAGNOSTICS_MAX, Report, SkippedFile};
 
 use super::{FileId, Span};
 

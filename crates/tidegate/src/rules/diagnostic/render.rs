@@ -8,6 +8,7 @@ use annotate_snippets::{AnnotationKind, Element, Level, Origin, Renderer, Snippe
 use super::excerpt::{self, Excerpt};
 use super::{DIAGNOSTICS_MAX, Diagnostic, Report, Severity};
 use crate::rules::Span;
+use crate::rules::yaml::printable;
 
 /// Whether a report uses the colours of a terminal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,6 +38,19 @@ pub(super) fn render(report: &Report, colour: Colour) -> String {
             let _ =
                 writeln!(text, "... and {}\n", pluralize(count - DIAGNOSTICS_MAX, &format!("more {what}")));
         }
+    }
+    for file in report.skipped() {
+        let _ = writeln!(text, "note: not loaded: {}: {}", printable(&file.path), printable(&file.reason));
+    }
+    match report.skipped_count() {
+        0 => {}
+        count if count > report.skipped().len() => {
+            let _ = writeln!(text, "... and {} more\n", count - report.skipped().len());
+        }
+        _ => text.push('\n'),
+    }
+    if report.errors() + report.warnings() == 0 && report.skipped_count() > 0 {
+        return text;
     }
     let (errors, warnings) = (pluralize(report.errors(), "error"), pluralize(report.warnings(), "warning"));
     let _ = writeln!(text, "{errors}, {warnings}");

@@ -9,6 +9,8 @@ use crate::rules::yaml::Node;
 
 /// Errors, and warnings, in a report at most. Further ones are only counted.
 pub const DIAGNOSTICS_MAX: usize = 100;
+/// Skipped files in a report at most. Further ones are only counted.
+const SKIPPED_FILES_MAX: usize = 100;
 
 /// Files with their errors and warnings. [`Display`](fmt::Display) writes them in the style of a compiler,
 /// without colours.
@@ -18,6 +20,18 @@ pub struct Report {
     diagnostics: Vec<Diagnostic>,
     errors: usize,
     warnings: usize,
+    skipped: Vec<SkippedFile>,
+    skipped_count: usize,
+}
+
+/// A file or a directory that was found but not loaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SkippedFile {
+    /// Its path.
+    pub path: String,
+    /// Why it was not loaded.
+    pub reason: String,
 }
 
 #[derive(Clone, Debug)]
@@ -42,6 +56,16 @@ impl Report {
         self.warnings
     }
 
+    /// The files that were found in directories but not loaded, at most 100.
+    pub fn skipped(&self) -> &[SkippedFile] {
+        &self.skipped
+    }
+
+    /// The number of files that were found but not loaded, including those that are not listed.
+    pub fn skipped_count(&self) -> usize {
+        self.skipped_count
+    }
+
     /// The names of the files, in the order in which they were read.
     pub fn file_names(&self) -> impl ExactSizeIterator<Item = &str> {
         self.sources.iter().map(|source| &*source.name)
@@ -59,7 +83,7 @@ impl Report {
 
     /// A JSON document: `{"errors": 1, "warnings": 0, "diagnostics": [{"severity": "error", "code": ..,
     /// "message": .., "file": .., "line": .., "column": .., "end_line": .., "end_column": .., "field": ..,
-    /// "label": .., "hint": .., "related": [..]}]}`. Lines and columns count from 1, columns in characters. They
+    /// "label": .., "hint": .., "related": [..]}], "skipped": [{"path": .., "reason": ..}]}`. Lines and columns count from 1, columns in characters. They
     /// are null if there is no position.
     pub fn to_json(&self) -> String {
         json::report_to_json(self).to_string()
@@ -90,6 +114,14 @@ impl Report {
             && source.text.len() == text.len()
         {
             source.text = text.into();
+        }
+    }
+
+    /// Adds a file that was found but not loaded.
+    pub(crate) fn skip(&mut self, file: SkippedFile) {
+        self.skipped_count += 1;
+        if self.skipped.len() < SKIPPED_FILES_MAX {
+            self.skipped.push(file);
         }
     }
 

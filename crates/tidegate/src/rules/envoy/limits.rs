@@ -5,11 +5,10 @@ use tidegate_core::rules::{Action, KeySpec, RuleLimit};
 
 use super::extension::{self, Extension};
 use super::rate_limit::{self, RateLimit, RateSpec};
-use super::replaces::LimitNames;
 use super::{mapping, scalars};
 use crate::rules::Span;
 use crate::rules::diagnostic::Diagnostic;
-use crate::rules::file::{LimitSpans, Spanned};
+use crate::rules::file::{LimitNames, LimitSpans, Spanned};
 use crate::rules::native::{DescriptorSettings, LIMITS_PER_RULE_MAX, StoreSettings};
 use crate::rules::yaml::{Field, Fields, NodeKind, Reader};
 

@@ -34,6 +34,8 @@ use super::yaml::Node;
 
 pub use convert::{ConvertedRules, convert};
 pub(super) use read::read;
+pub(super) use replaces::resolve as resolve_replaces;
+pub(super) use rule_name::level_name;
 
 /// Whether a file is for envoyproxy/ratelimit and not a native one.
 pub(super) fn is_envoy_file(root: &Node) -> bool {

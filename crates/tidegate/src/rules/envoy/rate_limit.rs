@@ -3,9 +3,9 @@
 use tidegate_core::text::truncated;
 
 use super::mapping::Mapping;
-use super::replaces::{self, LimitNames};
-use super::scalars;
+use super::{replaces, scalars};
 use crate::rules::diagnostic::Diagnostic;
+use crate::rules::file::LimitNames;
 use crate::rules::yaml::{Field, Node, NodeKind, Reader, Style, printable};
 
 /// The units of time. In both systems a month has 30 days and a year 365.

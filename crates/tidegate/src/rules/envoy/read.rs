@@ -8,11 +8,10 @@ use tidegate_core::rules::{
 
 use super::limits::{self, Depth, DescriptorLimits};
 use super::mapping::{self, Mapping};
-use super::replaces::{self, LimitNames};
 use super::{metadata, rule_name, scalars};
 use crate::rules::Span;
 use crate::rules::diagnostic::Diagnostic;
-use crate::rules::file::{FileRule, RuleSpans, RulesFile, Spanned};
+use crate::rules::file::{FileRule, LimitNames, RuleSpans, RulesFile, Spanned};
 use crate::rules::yaml::{Fields, Node, NodeKind, Reader, printable};
 
 /// The content of the file, if its domain is valid.
@@ -24,13 +23,13 @@ pub(crate) fn read(reader: &mut Reader<'_>, root: &Node) -> Option<RulesFile> {
         walk.read_level(reader, list);
     }
     Mapping::File.finish(reader, fields);
-    replaces::resolve(reader, &mut walk.rules, &walk.names);
     Some(RulesFile {
         domain: domain?,
         apply: None,
         lookup: Lookup::DescriptorTree,
         pools: Vec::new(),
         rules: walk.rules,
+        limit_names: walk.names,
     })
 }
 
@@ -130,9 +129,11 @@ impl DescriptorWalk {
         self.names.push(descriptor.names);
     }
 
-    /// The values of all entries, except those that share a counter.
+    /// The values of all entries, except those that share a counter, and the keys that match a wildcard.
     fn key(&self) -> KeySpec {
-        KeySpec::new(self.entry_indexes(|level| !level.shared).map(KeyPart::Entry))
+        let values = self.entry_indexes(|level| !level.shared).map(KeyPart::Entry);
+        let names = self.entry_indexes(PathLevel::has_key_wildcard).map(KeyPart::EntryName);
+        KeySpec::new(values.chain(names))
     }
 
     /// The indexes of the wanted levels.
@@ -142,6 +143,11 @@ impl DescriptorWalk {
 }
 
 impl PathLevel {
+    /// Whether the key ends in a star that stands for the rest of the key, or for the rest and a value.
+    fn has_key_wildcard(&self) -> bool {
+        self.pattern == Pattern::Any && self.key.ends_with('*')
+    }
+
     /// Stands for an invalid level: no valid key is empty.
     fn unknown(node: &Node) -> Self {
         Self { key: "".into(), pattern: Pattern::Any, shared: false, in_metric: false, span: node.span }
@@ -169,8 +175,11 @@ fn read_path_level(reader: &mut Reader<'_>, fields: &mut Fields<'_>) -> Option<P
         },
     };
     let is_shared = shared.is_some_and(|field| scalars::boolean(reader, field.value) == Some(true));
-    if let (Some(field), true, false) = (shared, is_shared, matches!(pattern, Pattern::Wildcard(_))) {
-        let message = "`share_threshold` needs a value that contains `*`";
+    let has_key_wildcard =
+        pattern == Pattern::Any && key.and_then(Node::text).is_some_and(|text| text.ends_with('*'));
+    let has_wildcard = has_key_wildcard || matches!(pattern, Pattern::Wildcard(_));
+    if let (Some(field), true, false) = (shared, is_shared, has_wildcard) {
+        let message = "`share_threshold` needs a value that contains `*`, or a key that ends in `*`";
         let hint = "values that match then share one counter; without a wildcard there is nothing to share: leave it out";
         reader.push(Diagnostic::error("share-without-wildcard", field.key.span, message).hint(hint));
     }

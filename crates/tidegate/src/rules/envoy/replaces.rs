@@ -10,17 +10,10 @@ use super::mapping::{self, Mapping};
 use super::scalars;
 use crate::rules::Span;
 use crate::rules::diagnostic::Diagnostic;
-use crate::rules::file::{FileRule, Spanned};
+use crate::rules::file::{FileRule, LimitNames, Spanned};
 use crate::rules::yaml::{Node, Reader, printable};
 
-/// The name of a rule in `replaces`, and the names that it replaces.
-#[derive(Default)]
-pub(super) struct LimitNames {
-    pub name: Option<Box<str>>,
-    pub replaces: Vec<Spanned<Box<str>>>,
-}
-
-/// Replacements of all rules of a file at most. A rule counts each time that it is replaced.
+/// Replacements of all rules of a domain at most. A rule counts each time that it is replaced.
 const REPLACEMENTS_MAX: usize = 250_000;
 
 /// The names in a limit's `replaces`.
@@ -58,8 +51,8 @@ pub(super) fn check_not_itself(reader: &mut Reader<'_>, limit_names: &LimitNames
     }
 }
 
-/// Writes into each rule which rules it replaces. `named` has one item for each rule.
-pub(super) fn resolve(reader: &mut Reader<'_>, rules: &mut [FileRule], limit_names: &[LimitNames]) {
+/// Writes into each rule of a domain which rules it replaces. `limit_names` has one item for each rule.
+pub(crate) fn resolve(reader: &mut Reader<'_>, rules: &mut [FileRule], limit_names: &[LimitNames]) {
     let mut by_name: HashMap<&str, Vec<Box<str>>> = HashMap::new();
     for (rule, limit_names) in rules.iter().zip(limit_names) {
         if let Some(name) = &limit_names.name {
@@ -85,13 +78,13 @@ pub(super) fn resolve(reader: &mut Reader<'_>, rules: &mut [FileRule], limit_nam
 }
 
 fn warn_unknown_name(reader: &mut Reader<'_>, replaced: &Spanned<Box<str>>) {
-    let message = format!("no limit of this file has the name `{}`", printable(&replaced.value));
+    let message = format!("no limit of this domain has the name `{}`", printable(&replaced.value));
     let hint = "it replaces nothing; give the intended limit this name, or remove the item";
     reader.push(Diagnostic::warning("replaces-nothing", replaced.span, message).hint(hint));
 }
 
 fn report_too_many(reader: &mut Reader<'_>, at: Span) {
-    let message = format!("the limits of this file have more than {REPLACEMENTS_MAX} replacements");
+    let message = format!("the limits of this domain have more than {REPLACEMENTS_MAX} replacements");
     let hint = "a name of several limits counts once for each of them and for each limit that replaces them; use more names";
     reader.push(Diagnostic::error("replaces-too-much", at, message).hint(hint));
 }

@@ -23,7 +23,7 @@ pub(super) fn of_subtree(path: &str) -> String {
 }
 
 /// A level as envoyproxy/ratelimit writes it.
-pub(super) fn level_name(key: &str, pattern: &Pattern) -> String {
+pub(crate) fn level_name(key: &str, pattern: &Pattern) -> String {
     match pattern {
         Pattern::Exact(value) => format!("{key}_{value}"),
         Pattern::Wildcard(wildcard) => format!("{key}_{wildcard}"),

@@ -20,7 +20,8 @@ use std::path::PathBuf;
 
 use tidegate_core::rules::Domain;
 
-use super::load::{InputFile, add_source_text, read_files};
+use super::load::{InputFile, add_source_text};
+use super::paths::read_yaml_files;
 use super::{Report, yaml};
 use model::RuleTest;
 
@@ -93,9 +94,9 @@ impl RuleTests {
         Self::from_files(&[InputFile { name: name.to_owned(), content: Ok(text.into()) }])
     }
 
-    /// Reads the tests of files, found as [`load`](fn@super::load) finds rules. All errors are in the report.
+    /// Reads the tests of files, and of the `*.yaml` and `*.yml` files in directories. All errors are in the report.
     pub fn load(paths: &[PathBuf]) -> Result<Self, Report> {
-        Self::from_files(&read_files(paths))
+        Self::from_files(&read_yaml_files(paths))
     }
 
     fn from_files(files: &[InputFile]) -> Result<Self, Report> {

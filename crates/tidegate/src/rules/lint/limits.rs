@@ -133,7 +133,7 @@ fn is_never_present(rule: &FileRule, part: &KeyPart) -> bool {
                 _ => false,
             });
         }
-        KeyPart::Entry(_) => return false,
+        KeyPart::Entry(_) | KeyPart::EntryName(_) => return false,
     };
     let mut conditions = rule.rule.conditions.iter();
     let is_excluded =
@@ -149,7 +149,7 @@ fn key_attributes(key: &KeySpec) -> impl Iterator<Item = &Attribute> {
     key.parts().iter().filter_map(|part| match part {
         KeyPart::Attribute(attribute) => Some(attribute),
         KeyPart::Ip { .. } => Some(&Attribute::Ip),
-        KeyPart::PathSegment { .. } | KeyPart::Entry(_) => None,
+        KeyPart::PathSegment { .. } | KeyPart::Entry(_) | KeyPart::EntryName(_) => None,
     })
 }
 

@@ -46,7 +46,8 @@ pub(super) fn read(reader: &mut Reader<'_>, root: &Node) -> Option<RulesFile> {
     let rules = rules.and_then(|node| reader.list(node)).unwrap_or_default();
     let rules = rules.iter().filter_map(|node| rule::read(reader, node)).collect();
     fields.finish(reader, "a rules file");
-    Some(RulesFile { domain: domain?, apply, lookup: Lookup::Conditions, pools, rules })
+    let (lookup, limit_names) = (Lookup::Conditions, Vec::new());
+    Some(RulesFile { domain: domain?, apply, lookup, pools, rules, limit_names })
 }
 
 /// The name of a domain, a rule or a pool.

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `semantics` | which rule a descriptor finds, and what that rule contains |
 //! | `extension` | what `tidegate` adds |
+//! | `files` | which files of a directory are loaded, and files of one domain |
 //! | `reports` | the text of every error and warning, in files |
 //! | `convert` | the text of native files, and that they load |
 //! | `examples` | `examples/rules/` and the comments in them |
@@ -15,6 +16,8 @@ mod convert;
 mod decisions;
 mod examples;
 mod extension;
+#[cfg(unix)]
+mod files;
 mod generators;
 mod reports;
 mod same_answers;

@@ -1,7 +1,7 @@
 //! What a file means: which rule a descriptor finds, and what that rule contains.
 
 use tidegate_core::LimitId;
-use tidegate_core::rules::{Action, CostSource, Lookup};
+use tidegate_core::rules::{Action, CostSource, KeyPart, Lookup};
 
 use super::{domain, key_indexes, limit_texts, limits, load, matching_rule, matching_rule_name, rule};
 
@@ -237,4 +237,32 @@ fn a_domain_is_one_file() {
     std::fs::remove_dir_all(&directory).unwrap();
     let [diagnostic] = report.diagnostics() else { panic!("{report}") };
     assert_eq!(diagnostic.code, "duplicate-domain");
+}
+
+#[test]
+fn a_star_at_the_end_of_a_key_is_a_wildcard() {
+    let domain = domain(
+        "\
+domain: d
+descriptors:
+  - key: tenant-*
+    rate_limit: { unit: hour, requests_per_unit: 5 }
+  - key: pool-*
+    share_threshold: true
+    rate_limit: { unit: hour, requests_per_unit: 5 }
+  - key: literal*
+    value: x
+    rate_limit: { unit: hour, requests_per_unit: 5 }
+",
+    );
+    assert_eq!(matching_rule_name(&domain, &[("tenant-1", "a")]), "tenant-*");
+    assert_eq!(matching_rule_name(&domain, &[("literal-1", "x")]), "");
+    // Each key and value has its own counter; with `share_threshold` each key.
+    let parts = |name| limits(rule(&domain, name))[0].key.parts().to_vec();
+    assert_eq!(parts("tenant-*"), [KeyPart::Entry(0), KeyPart::EntryName(0)]);
+    assert_eq!(parts("pool-*"), [KeyPart::EntryName(0)]);
+    assert_eq!(parts("literal*_x"), [KeyPart::Entry(0)]);
+    let text = "{domain: d, descriptors: [{key: a*, rate_limit: {unit: day, requests_per_unit: 1}}]}";
+    let report = tidegate::rules::envoy::convert("envoy.yaml", text).unwrap_err();
+    assert_eq!(report.diagnostics()[0].code, "not-convertible");
 }

@@ -98,7 +98,7 @@ error[no-such-file]: there is no such file or directory
 
 error[empty-directory]: the directory has no rules files
 --> empty
- = help: rules files are named *.yaml or *.yml
+ = help: rules files are named *.yaml or *.yml, or have `descriptors`
 
 error[not-a-file]: it is neither a file nor a directory
 --> /dev/null

@@ -16,6 +16,7 @@ use tidegate_core::text::YamlText;
 
 use super::rule_name;
 use crate::rules::diagnostic::{Diagnostic, Report};
+use crate::rules::yaml::printable;
 use crate::rules::{FileId, LoadedRules, load};
 use names::RuleNames;
 use tree::DescriptorNode;
@@ -58,6 +59,15 @@ pub fn convert(name: &str, text: &str) -> Result<ConvertedRules, Report> {
         report.push(diagnostic.hint("such files have `descriptors`; native rules need no conversion"));
         return Err(report);
     };
+    let keys = domain.rules.iter().flat_map(|rule| rule.entries.iter().flat_map(|entries| &entries.patterns));
+    let mut wildcard_keys = keys.filter(|(key, pattern)| *pattern == Pattern::Any && key.ends_with('*'));
+    if let Some((key, _)) = wildcard_keys.next() {
+        let message =
+            format!("this cannot be written as native rules: the key `{}` ends in `*`", printable(key));
+        let diagnostic = Diagnostic::file_error("not-convertible", file, message);
+        report.push(diagnostic.hint("write one descriptor for each key, or use the file as it is"));
+        return Err(report);
+    }
     let text = write_domain(domain);
     // Native files have other bounds, on names and keys for example.
     match load::parse(name, &text) {
