@@ -71,8 +71,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 fn run(mut settings: Settings) -> Result<CommandStatus, Failure> {
     log::init(settings.args.log_level, settings.args.log_format);
-    for variable in misspelled_variables() {
-        tracing::warn!("{variable}");
+    for warning in misspelled_variables().iter().chain(&settings.warnings) {
+        tracing::warn!("{warning}");
     }
     let runtime = runtime(&settings)?;
     let mut server = match RunningServer::start(&settings, &runtime)? {

@@ -119,6 +119,13 @@ fn record_rules(app: &App, reload: &Reload) {
                     "new rules are active, with warnings:\n{}",
                     shorten_report(report)
                 );
+            } else if report.skipped_count() > 0 {
+                tracing::warn!(
+                    rules,
+                    domains,
+                    "new rules are active, and some files are not loaded:\n{}",
+                    shorten_report(report)
+                );
             } else {
                 tracing::info!(rules, domains, "new rules are active");
             }

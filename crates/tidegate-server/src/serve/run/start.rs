@@ -18,7 +18,7 @@ use crate::output::{self, CommandStatus, Failure};
 use crate::serve::App;
 use crate::serve::denial_log::DenialLog;
 use crate::serve::listen::{Tls, TlsFiles};
-use crate::serve::settings::{ServeArgs, Settings};
+use crate::serve::settings::{ServeArgs, Settings, unread_variables};
 use crate::serve::status::{CertificateStatus, SnapshotStatus};
 
 /// Time reserved to finish after the connections, including a first snapshot whose duration is unknown.
@@ -51,6 +51,9 @@ impl RunningServer {
             Ok(rules) => rules,
             Err(status) => return Ok(Err(status)),
         };
+        if let Some(warning) = unread_variables(args.envoy_ratelimit_env, &domains) {
+            tracing::warn!("{warning}");
+        }
         let fleet =
             settings.store.as_ref().map(|store| runtime.block_on(fleet_watch::connect(store))).transpose()?;
         let (fleet, store_events) = fleet.unzip();
@@ -135,18 +138,22 @@ fn load_tls(args: &ServeArgs) -> Result<Option<Arc<Tls>>, Failure> {
 
 /// Loads the rules, and their source unless they are the example. Prints errors.
 fn load_rules(args: &ServeArgs) -> Result<(Vec<Domain>, Option<Source>), CommandStatus> {
-    let mut source = (!args.rules.is_empty()).then(|| Source::new(args.rules.iter().cloned()));
+    let options = args.load_options();
+    let mut source =
+        (!args.rules.is_empty()).then(|| Source::new(args.rules.iter().cloned()).with_options(options));
     let loaded = match source.as_mut().map(Source::poll) {
         Some(SourceUpdate::Changed(loaded)) => Ok(loaded),
         Some(SourceUpdate::Invalid(report)) => Err(report),
         // Not possible on the first poll.
-        Some(SourceUpdate::Unchanged) => rules::load(&args.rules),
+        Some(SourceUpdate::Unchanged) => rules::load_with(&args.rules, options),
         None => rules::parse(example::EXAMPLE_NAME, example::EXAMPLE),
     };
     match loaded {
         Ok(LoadedRules { domains, report, .. }) => {
             if report.warnings() > 0 {
                 tracing::warn!("the rules have warnings:\n{report}");
+            } else if report.skipped_count() > 0 {
+                tracing::warn!("some files of the rules directories are not loaded:\n{report}");
             }
             Ok((domains, source))
         }

@@ -7,10 +7,10 @@ use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Parser, ValueHint};
+use clap::{ArgAction, Parser, ValueHint};
 
 use super::values::{self, LogFormat, LogKeys, LogLevel, PrintAddresses, RlsDetails};
-use super::{Secret, StoreLocation};
+use super::{EnvoyRatelimitEnv, Secret, StoreLocation};
 use crate::serve::listen::Address;
 use crate::size::ByteSize;
 
@@ -32,10 +32,24 @@ pub struct ServeArgs {
     #[arg(long, env = "TIDEGATE_CONFIG", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub config: Option<PathBuf>,
 
-    /// A rules file, or a directory of *.yaml and *.yml files; may be repeated. Default: a built-in example
+    /// A rules file, or a directory of rules files; may be repeated. Default: a built-in example
     #[arg(long, env = "TIDEGATE_RULES", value_name = "PATH", value_delimiter = ',',
         value_hint = ValueHint::AnyPath)]
     pub rules: Vec<PathBuf>,
+
+    /// Merge files for envoyproxy/ratelimit that have the same domain; otherwise that is an error
+    #[arg(long, env = "TIDEGATE_MERGE_DOMAIN_CONFIG", value_name = "BOOL", default_value_t, action = ArgAction::Set,
+        num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub merge_domain_config: bool,
+
+    /// Ignore files for envoyproxy/ratelimit whose names, or whose directories' names, begin with a dot
+    #[arg(long, env = "TIDEGATE_IGNORE_DOTFILES", value_name = "BOOL", default_value_t, action = ArgAction::Set,
+        num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub ignore_dotfiles: bool,
+
+    /// Whether to read the environment variables of envoyproxy/ratelimit; see docs/migrating-from-envoy-ratelimit.md
+    #[arg(long, env = "TIDEGATE_ENVOY_RATELIMIT_ENV", value_name = "WHEN", value_enum, default_value_t)]
+    pub envoy_ratelimit_env: EnvoyRatelimitEnv,
 
     /// How often to check rules and certificates for changes
     #[arg(long, env = "TIDEGATE_RELOAD_EVERY", value_name = "TIME", default_value = "1s",

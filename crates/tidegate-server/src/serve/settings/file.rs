@@ -9,12 +9,12 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command, ValueHint};
 use tidegate::rules::{FlatField, FlatFile, FlatValue, Report};
 use tidegate_core::text::did_you_mean;
 
 use super::args::SECRETS;
+use super::is_set;
 use crate::text;
 
 /// Arguments that the file cannot set.
@@ -58,7 +58,7 @@ pub fn read_arguments(
             let message = format!("`{}` takes one value, but the file gives {}", field.name, values.len());
             file.add_error("several-values", field.values[1].span, message, Some("keep one of them"));
         }
-        if !is_set(command_line, setting) {
+        if !is_set(command_line, setting.get_id().as_str()) {
             arguments.extend(values);
         }
     }
@@ -109,12 +109,6 @@ fn to_argument(setting: &Arg, value: &FlatValue, directory: &Path) -> OsString {
 
 fn takes_several(setting: &Arg) -> bool {
     matches!(setting.get_action(), clap::ArgAction::Append)
-}
-
-/// Whether a flag or the environment sets it.
-fn is_set(command_line: &ArgMatches, setting: &Arg) -> bool {
-    let source = command_line.value_source(setting.get_id().as_str());
-    matches!(source, Some(ValueSource::CommandLine | ValueSource::EnvVariable))
 }
 
 /// Why a value is rejected.

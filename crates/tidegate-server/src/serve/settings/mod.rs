@@ -5,12 +5,14 @@
 //! values.rs       types and parsers of their values; secret.rs for secrets, store.rs for the URL of a store
 //! file.rs         reads the settings file, by the definitions in args.rs
 //! environment.rs  names the variable of a bad value, finds misspelled variables
+//! envoy_ratelimit/ the environment variables of envoyproxy/ratelimit
 //! conflicts.rs    settings that contradict each other
 //! ```
 
 mod args;
 mod conflicts;
 mod environment;
+mod envoy_ratelimit;
 mod file;
 mod secret;
 mod store;
@@ -22,15 +24,20 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::{CommandFactory as _, FromArgMatches as _};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _};
 use tidegate::redis::RedisSettings;
-use tidegate::rules::Report;
+use tidegate::rules::{LoadOptions, Report};
 
 use crate::json::REQUEST_BYTES_MAX;
 use file::FileError;
 
 pub use args::{CONNECTIONS_MAX_DEFAULT, ServeArgs};
 pub use environment::{misspelled_variables, variable_of_error};
+pub use envoy_ratelimit::{
+    EnvoyRatelimitEnv, MARKERS as ENVOY_RATELIMIT_MARKERS, Use as EnvoyRatelimitUse,
+    VARIABLES as ENVOY_RATELIMIT_VARIABLES, Variable as EnvoyRatelimitVariable, unread_variables,
+};
 pub use secret::{EmptySecret, Secret};
 pub use store::StoreLocation;
 pub use values::{LogFormat, LogKeys, LogLevel, PrintAddresses, RlsDetails};
@@ -49,6 +56,18 @@ pub struct Settings {
     pub resp_password: Option<Secret>,
     /// The shared store, unless counters are in memory.
     pub store: Option<RedisSettings>,
+    /// What the environment has that is ignored, for the log.
+    pub warnings: Vec<String>,
+}
+
+impl ServeArgs {
+    /// How to load files for envoyproxy/ratelimit.
+    pub fn load_options(&self) -> LoadOptions {
+        let mut options = LoadOptions::default();
+        options.merge_domains = self.merge_domain_config;
+        options.ignore_dotfiles = self.ignore_dotfiles;
+        options
+    }
 }
 
 /// Time and size bounds of a connection. The same for all listeners.
@@ -70,6 +89,11 @@ impl Default for Bounds {
             body_bytes_max: REQUEST_BYTES_MAX,
         }
     }
+}
+
+/// Whether a flag or the environment sets a setting.
+fn is_set(matches: &ArgMatches, setting: &str) -> bool {
+    matches!(matches.value_source(setting), Some(ValueSource::CommandLine | ValueSource::EnvVariable))
 }
 
 /// Why settings are invalid.
@@ -94,8 +118,14 @@ impl Settings {
         if let Some(path) = matches.get_one::<PathBuf>("config") {
             arguments.extend(file::read_arguments(path, &command, &matches)?);
         }
+        let matches = command.clone().try_get_matches_from(&arguments).map_err(usage_error)?;
+        let mode = matches.get_one("envoy_ratelimit_env").copied().unwrap_or_default();
+        let is_set = |setting: &str| is_set(&matches, setting);
+        let variables = envoy_ratelimit::read(mode, envoy_ratelimit::process_environment, is_set);
+        arguments.extend(variables.arguments);
         let matches = command.try_get_matches_from(&arguments).map_err(usage_error)?;
-        Self::from_args(ServeArgs::from_arg_matches(&matches).map_err(usage_error)?)
+        let settings = Self::from_args(ServeArgs::from_arg_matches(&matches).map_err(usage_error)?)?;
+        Ok(Self { warnings: variables.warnings, ..settings })
     }
 
     /// Validates settings that were parsed.
@@ -121,6 +151,7 @@ impl Settings {
             admin_token: args.admin_token.clone().or(admin_token),
             resp_password: args.resp_password.clone().or(resp_password),
             store,
+            warnings: Vec::new(),
             args,
         })
     }

@@ -14,6 +14,8 @@ fn read_document(name: &str) -> String {
 fn flags() -> Vec<String> {
     let help = run_to_exit(&["-h"], &[]).out;
     let words = help.split_whitespace().filter_map(|word| word.strip_prefix("--"));
+    // A switch may have a value: `--global[=<BOOL>]`.
+    let words = words.map(|word| word.split_once("[=").map_or(word, |(name, _)| name));
     let mut flags: Vec<String> = words
         .filter(|word| word.chars().all(|c| c.is_ascii_lowercase() || c == '-'))
         .map(str::to_owned)
@@ -58,7 +60,8 @@ fn the_table_lists_every_setting_and_default() {
         let row = table.lines().find(|line| line.starts_with(&format!("| `{name}` |")));
         let row = row.unwrap_or_else(|| panic!("`{name}` is not in the table of docs/server.md"));
         // The help of a setting ends where the next one begins.
-        let after = help.split_once(&format!("--{flag} <")).unwrap().1;
+        let begins = [format!("--{flag} <"), format!("--{flag}[=<")];
+        let (_, after) = begins.iter().find_map(|begin| help.split_once(begin)).unwrap();
         let own = after.split("\n      --").next().unwrap();
         if let Some((_, default)) = own.rsplit_once("\n          [default: ") {
             let default = default.split_once(']').unwrap().0;
@@ -84,4 +87,31 @@ fn the_example_settings_file_is_valid() {
     // Only this data directory is invalid, and it is checked last.
     let run = run_to_exit(&["--config", example.to_str().unwrap(), "--data-dir", "/dev/null/nowhere"], &[]);
     assert!(run.err.contains("data_dir") && run.err.matches("error:").count() == 1, "{}", run.err);
+}
+
+/// What the documentation says about each variable of envoyproxy/ratelimit is what the server does.
+#[test]
+fn the_migration_guide_has_every_variable_of_envoyproxy_ratelimit() {
+    use tidegate_server::serve::settings::{ENVOY_RATELIMIT_VARIABLES, EnvoyRatelimitUse};
+    let guide = read_document("docs/migrating-from-envoy-ratelimit.md");
+    let rows = guide.lines().skip_while(|line| !line.starts_with("| variable |")).skip(2);
+    let documented: Vec<&str> = rows.take_while(|line| line.starts_with('|')).collect();
+    let expected: Vec<String> = ENVOY_RATELIMIT_VARIABLES
+        .iter()
+        .map(|variable| {
+            let what = match variable.used {
+                EnvoyRatelimitUse::Setting(setting) => format!("sets `{setting}`"),
+                EnvoyRatelimitUse::NotNeeded(why) => format!("not needed: {why}"),
+                EnvoyRatelimitUse::Warned { unless: "", instead } => format!("warning: {instead}"),
+                EnvoyRatelimitUse::Warned { unless, instead } => {
+                    format!("warning: {instead}. No warning for `{unless}`")
+                }
+            };
+            format!("| `{}` | {what} |", variable.name)
+        })
+        .collect();
+    assert_eq!(documented, expected, "\n{}", expected.join("\n"));
+    for marker in tidegate_server::serve::settings::ENVOY_RATELIMIT_MARKERS {
+        assert!(guide.contains(&format!("`{marker}`")), "{marker}");
+    }
 }

@@ -5,6 +5,7 @@ mod bad_settings;
 mod bounds;
 mod certificates;
 mod documents;
+mod envoy_ratelimit;
 mod lease_memory;
 mod precedence;
 mod reload;
