@@ -11,7 +11,7 @@ use tidegate::{
 };
 
 use super::denial_log::DenialLog;
-use super::metrics::{DecisionTimes, Metrics};
+use super::metrics::{DecisionTimes, DescriptorMetrics, Metrics};
 use super::{Drain, Fleet, Protocol, ReloadHandle, Status, fleet};
 
 /// The reason label of a request that matches more limits than a plan can hold.
@@ -62,6 +62,12 @@ impl App {
     #[must_use]
     pub fn with_fleet(self, fleet: Fleet) -> Self {
         Self { fleet: Some(fleet), ..self }
+    }
+
+    /// Sets what is counted by descriptor. Resets all counters.
+    #[must_use]
+    pub fn with_descriptor_metrics(self, descriptors: DescriptorMetrics) -> Self {
+        Self { metrics: Metrics::new(descriptors), ..self }
     }
 
     /// Replaces the denial log.
@@ -237,6 +243,7 @@ impl App {
         let now = || self.engine.clock().now();
         let has_rules = || output.answer.rules().domain(request.domain).is_some();
         self.metrics.count_decision(protocol, request.domain, &output.answer, has_rules);
+        self.metrics.count_descriptors(request, &output.answer);
         if output.answer.degraded {
             self.metrics.count_degraded(fleet::failure_policy(&output.answer));
         }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! rule_counters.rs     decisions, by rule
+//! descriptor_counters.rs  hits, by descriptor
 //! labeled_counters.rs  rare events, by two labels
 //! histogram.rs         durations
 //! store.rs, process.rs the statistics of a shared store and of the process
@@ -9,13 +10,15 @@
 //! exposition.rs        the text format of the page
 //! ```
 //!
-//! No label holds a key or any other value that clients choose, such as the name of an unknown domain. So clients
-//! cannot make the page grow.
+//! No label holds a key or any other value that clients choose, such as the name of an unknown domain. The exception is
+//! a descriptor for which the file asks for it, and the number of descriptors is bounded. So clients cannot make the
+//! page grow.
 //!
 //! The counters of a rule are found by domain and rule name, in a table of bounded size whose slots are never freed. So
 //! counting a decision costs one hash, usually one look-up without a lock, and one addition; and a reload of the rules
 //! resets no counter. Only one decision in [`TIMING_SAMPLE_EVERY`] is timed.
 
+mod descriptor_counters;
 mod exposition;
 mod histogram;
 mod labeled_counters;
@@ -29,14 +32,16 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate::engine::StageTimes;
-use tidegate::rules::{Answer, AnswerKind, LimitAnswer, OnStoreFailure};
+use tidegate::rules::{Answer, AnswerKind, LimitAnswer, OnStoreFailure, Request};
 use tidegate_core::OutcomeKind;
 
 use super::Protocol;
+use descriptor_counters::DescriptorCounterTable;
 use histogram::Histogram;
 use labeled_counters::LabeledCounters;
 use rule_counters::{RuleCounterTable, RuleCounters, RuleLabels};
 
+pub use descriptor_counters::DescriptorMetrics;
 pub use exposition::CONTENT_TYPE;
 pub use rule_counters::RULES_COUNTED_MAX;
 
@@ -54,6 +59,7 @@ const REQUEST_LIMIT: &str = "request_limit";
 /// All counters. There is one per process.
 pub struct Metrics {
     rule_counters: RuleCounterTable,
+    descriptor_counters: DescriptorCounterTable,
     connections: [Connections; Protocol::ALL.len()],
     /// By protocol and reason.
     refused_connections: LabeledCounters,
@@ -100,6 +106,12 @@ impl Metrics {
             let counters = self.counters_of(RuleLabels { domain, rule: &candidate.rule.name }, &has_rules);
             counters.candidate_denied.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    /// Counts the hits of a decision, by descriptor.
+    #[inline]
+    pub fn count_descriptors(&self, request: &Request<'_>, answer: &Answer) {
+        self.descriptor_counters.count(request, answer);
     }
 
     /// Counts calls of `CL.THROTTLE` with the same outcome.
@@ -200,10 +212,18 @@ fn rule_label<'a>(limit: &LimitAnswer<'a>) -> &'a str {
 
 impl Default for Metrics {
     fn default() -> Self {
+        Self::new(DescriptorMetrics::default())
+    }
+}
+
+impl Metrics {
+    /// Creates counters that are all zero.
+    pub fn new(descriptors: DescriptorMetrics) -> Self {
         let rule_counters = RuleCounterTable::new();
         rule_counters.add(NO_RULE);
         Self {
             rule_counters,
+            descriptor_counters: DescriptorCounterTable::new(descriptors),
             connections: Default::default(),
             refused_connections: LabeledCounters::new(),
             rejected_requests: LabeledCounters::new(),

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 
 use tidegate::{Clock as _, Timestamp};
 
+use super::descriptor_counters::HitKind;
 use super::exposition::{Exposition, MetricType};
 use super::histogram::format_seconds;
 use super::labeled_counters::LabeledCounters;
@@ -16,6 +17,7 @@ impl Metrics {
     pub fn page(&self, app: &App) -> String {
         let mut page = Exposition::default();
         self.write_decisions(&mut page);
+        self.write_descriptors(&mut page);
         self.write_times(&mut page);
         self.write_connections(&mut page);
         write_store(&mut page, app);
@@ -78,6 +80,18 @@ impl Metrics {
         let name = "tidegate_operations_total";
         let help = "Operations other than decisions: peek, acquire, renew, release, refund, reset, explain.";
         write_labeled(page, name, help, &self.operations, ["operation", "result"]);
+    }
+
+    /// A descriptor appears with its first hit.
+    fn write_descriptors(&self, page: &mut Exposition) {
+        for kind in HitKind::ALL {
+            page.family(kind.metric(), MetricType::Counter, kind.help());
+            for counters in self.descriptor_counters.all().filter(|counters| counters.get(HitKind::Total) > 0)
+            {
+                let labels = [("domain", &*counters.domain), ("descriptor", &*counters.descriptor)];
+                page.sample(kind.metric(), &labels, counters.get(kind));
+            }
+        }
     }
 
     fn write_times(&self, page: &mut Exposition) {

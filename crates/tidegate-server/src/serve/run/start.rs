@@ -18,6 +18,7 @@ use crate::output::{self, CommandStatus, Failure};
 use crate::serve::App;
 use crate::serve::denial_log::DenialLog;
 use crate::serve::listen::{Tls, TlsFiles};
+use crate::serve::metrics::DescriptorMetrics;
 use crate::serve::settings::{ServeArgs, Settings, unread_variables};
 use crate::serve::status::{CertificateStatus, SnapshotStatus};
 
@@ -67,8 +68,15 @@ impl RunningServer {
         let engine = Engine::with_store(domains, node_store, clock.clone())
             .map_err(|error| Failure::problem(error.to_string()))?
             .with_queue_max(args.queue_max.get());
+        let descriptors = DescriptorMetrics {
+            descriptors_max: args.descriptor_metrics_max,
+            near_limit_ratio: args.near_limit_ratio,
+        };
         let denials = DenialLog::new(args.log_denials, args.log_keys);
-        let app = Arc::new(App { fleet, ..App::new(engine).with_denials(denials) });
+        let app = Arc::new(App {
+            fleet,
+            ..App::new(engine).with_denials(denials).with_descriptor_metrics(descriptors)
+        });
         app.status.rules_loaded(args.rules.clone(), &app.engine.rules());
         if let Some(tls) = &tls {
             let path = tls.files().cert.clone();

@@ -261,6 +261,16 @@ pub struct ServeArgs {
     )]
     pub log_denials: u32,
 
+    /// Maximum descriptors with their own metrics; 0 for none
+    #[arg(long, env = "TIDEGATE_DESCRIPTOR_METRICS_MAX", value_name = "NUMBER", default_value = "1000",
+        value_parser = values::descriptor_metrics_max, help_heading = "Metrics")]
+    pub descriptor_metrics_max: usize,
+
+    /// The part of a limit from which on hits are counted as near it
+    #[arg(long, env = "TIDEGATE_NEAR_LIMIT_RATIO", value_name = "RATIO", default_value = "0.8",
+        value_parser = values::near_limit_ratio, help_heading = "Metrics")]
+    pub near_limit_ratio: f32,
+
     /// Which gRPC answers name the deciding rule in headers and metadata
     #[arg(
         long,

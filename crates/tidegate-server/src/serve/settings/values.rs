@@ -92,6 +92,23 @@ pub fn snapshot_every(text: &str) -> Result<Duration, String> {
     parse_duration_from(text, SNAPSHOT_EVERY_MIN)
 }
 
+/// Parses `--descriptor-metrics-max`.
+pub fn descriptor_metrics_max(text: &str) -> Result<usize, String> {
+    const MAX: usize = 1_000_000;
+    match text.parse() {
+        Ok(number @ 0..=MAX) => Ok(number),
+        _ => Err(format!("`{text}` is not a number from 0 to {MAX} (hint: each descriptor is five series)")),
+    }
+}
+
+/// Parses `--near-limit-ratio`.
+pub fn near_limit_ratio(text: &str) -> Result<f32, String> {
+    match text.parse() {
+        Ok(ratio) if (0.0..=1.0).contains(&ratio) => Ok(ratio),
+        _ => Err(format!("`{text}` is not a number from 0 to 1 (hint: 0.8 is four fifths of a limit)")),
+    }
+}
+
 /// Parses a timeout of a client.
 pub fn timeout(text: &str) -> Result<Duration, String> {
     parse_duration_from(text, TIMEOUT_MIN)

@@ -8,7 +8,7 @@ use tidegate::Clock as _;
 use tidegate::rules::{self, Descriptor, Entry, Request, RequestLimit, TimeUnit};
 use tidegate::snapshot::{RestoreStatus, SnapshotReport};
 use tidegate_core::OutcomeKind;
-use tidegate_server::serve::metrics::{RULES_COUNTED_MAX, TIMING_SAMPLE_EVERY};
+use tidegate_server::serve::metrics::{DescriptorMetrics, RULES_COUNTED_MAX, TIMING_SAMPLE_EVERY};
 use tidegate_server::serve::status::SnapshotStatus;
 use tidegate_server::serve::{App, Protocol};
 
@@ -283,4 +283,76 @@ fn the_page_is_well_formed() {
         }
     }
     assert!(page.ends_with('\n'));
+}
+
+const DESCRIPTORS: &str = "
+domain: edge
+descriptors:
+  - key: user
+    rate_limit: { unit: day, requests_per_unit: 10 }
+  - key: path
+    value: /a*
+    share_threshold: true
+    descriptors:
+      - key: method
+        value_to_metric: true
+        rate_limit: { unit: day, requests_per_unit: 1 }
+  - key: dry
+    detailed_metric: true
+    shadow_mode: true
+    rate_limit: { unit: day, requests_per_unit: 1 }
+";
+
+/// Hits in total, within, near and over the limit, and in shadow mode, by descriptor.
+fn descriptor_hits(app: &App, domain: &str, descriptor: &str) -> [Option<f64>; 5] {
+    let samples = samples(app);
+    ["hits", "within_limit", "near_limit", "over_limit", "shadow_mode"].map(|metric| {
+        let name =
+            format!("tidegate_descriptor_{metric}_total{{domain=\"{domain}\",descriptor=\"{descriptor}\"}}");
+        samples.get(&name).copied()
+    })
+}
+
+#[test]
+fn hits_are_counted_by_descriptor() {
+    let app = app(DESCRIPTORS);
+    for _ in 0..12 {
+        check(&app, Protocol::Grpc, "edge", "user=ann");
+    }
+    check(&app, Protocol::Grpc, "edge", "user=bob");
+    let numbers = |numbers: [f64; 5]| numbers.map(Some);
+    assert_eq!(descriptor_hits(&app, "edge", "user"), numbers([13.0, 11.0, 2.0, 2.0, 0.0]));
+    for attributes in ["path=/a/1 method=GET", "path=/a/2 method=GET", "path=/a/2 method=PUT"] {
+        check(&app, Protocol::Http, "edge", attributes);
+    }
+    assert_eq!(descriptor_hits(&app, "edge", "path_//a*/method_GET"), numbers([2.0, 1.0, 1.0, 1.0, 0.0]));
+    assert_eq!(descriptor_hits(&app, "edge", "path_//a*/method_PUT"), numbers([1.0, 1.0, 1.0, 0.0, 0.0]));
+    for attributes in ["dry=1", "dry=1", "dry=2"] {
+        check(&app, Protocol::Resp, "edge", attributes);
+    }
+    assert_eq!(descriptor_hits(&app, "edge", "dry_1"), numbers([2.0, 1.0, 1.0, 1.0, 1.0]));
+    assert_eq!(descriptor_hits(&app, "edge", "dry_2"), numbers([1.0, 1.0, 1.0, 0.0, 0.0]));
+    check(&app, Protocol::Http, "edge", "nothing=1");
+    check(&app, Protocol::Http, "unknown", "user=1");
+    let page = app.metrics_page();
+    assert_eq!(page.matches("tidegate_descriptor_hits_total{").count(), 5, "{page}");
+}
+
+#[test]
+fn descriptors_are_bounded_and_the_ratio_is_a_setting() {
+    let settings = DescriptorMetrics { descriptors_max: 3, near_limit_ratio: 0.5 };
+    let app = app(DESCRIPTORS).with_descriptor_metrics(settings);
+    for number in 0..20 {
+        check(&app, Protocol::Http, "edge", &format!("dry={number}"));
+    }
+    assert_eq!(descriptor_hits(&app, "", "other")[0], Some(17.0));
+    let app = crate::app::app(DESCRIPTORS).with_descriptor_metrics(settings);
+    for _ in 0..7 {
+        check(&app, Protocol::Http, "edge", "user=ann");
+    }
+    assert_eq!(descriptor_hits(&app, "edge", "user")[2], Some(2.0));
+    let none = DescriptorMetrics { descriptors_max: 0, ..settings };
+    let app = crate::app::app(DESCRIPTORS).with_descriptor_metrics(none);
+    check(&app, Protocol::Http, "edge", "user=ann");
+    assert!(!app.metrics_page().contains("tidegate_descriptor_hits_total{"));
 }

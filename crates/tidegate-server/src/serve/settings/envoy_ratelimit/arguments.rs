@@ -34,6 +34,7 @@ pub(super) fn arguments(environment: &impl Environment, is_set: impl Fn(&str) ->
     }
     add("log_level", value("LOG_LEVEL").map(|level| log_level(&level)));
     add("log_format", value("LOG_FORMAT").map(|format| format.to_ascii_lowercase()));
+    add("near_limit_ratio", value("NEAR_LIMIT_RATIO"));
     add("ignore_dotfiles", value("RUNTIME_IGNOREDOTFILES").map(|value| is_true(&value).to_string()));
     add("merge_domain_config", value("MERGE_DOMAIN_CONFIG").map(|value| is_true(&value).to_string()));
     let store = store_url(environment);

@@ -129,7 +129,7 @@ pub const VARIABLES: [Variable; 108] = [
         "0",
         "nothing: denials are cached while they are certain (deny_cache)",
     ),
-    warned("NEAR_LIMIT_RATIO", "0.8", "nothing: no metric counts requests near a limit"),
+    setting("NEAR_LIMIT_RATIO", "near_limit_ratio"),
     setting("CACHE_KEY_PREFIX", "store_namespace"),
     warned("BACKEND_TYPE", "redis", MEMCACHED),
     warned(
