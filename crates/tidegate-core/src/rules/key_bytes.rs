@@ -1,18 +1,18 @@
 //! Encodes the key of a descriptor as bytes.
 
 use std::borrow::Cow;
-use std::hash::Hasher;
 use std::net::IpAddr;
 use std::ops::Range;
 
-use siphasher::sip128::{Hasher128, SipHasher13};
 use smallvec::SmallVec;
 
+use super::blake2b;
+use super::client_address::parse_client_address;
 use super::pattern::network_address;
 use super::{Attribute, CaseSensitivity, Descriptor, KeyPart, KeySpec, path_segment};
 use crate::key::values::{TAG_ABSENT, TAG_ADDRESS, TAG_DIGEST, TAG_TEXT};
 
-/// A longer part is replaced by its digest.
+/// A longer part is replaced by its digest (BLAKE2b with 32 bytes), so that clients cannot find two values with one key.
 pub const KEY_PART_BYTES_MAX: usize = 1024;
 
 /// The keys of a request, one after the other.
@@ -41,9 +41,13 @@ pub(super) fn write_key(
                 buffer.push(TAG_ABSENT);
                 completeness = KeyCompleteness::Incomplete;
             }
-            (KeyPart::Ip { ipv6_prefix_bits }, Some(text)) => match address(text) {
+            (KeyPart::Ip { ipv6_prefix_bits }, Some(text)) => match parse_client_address(text) {
                 Some(address) => write_address(client_network(address, *ipv6_prefix_bits), buffer),
-                None => write_text(text, CaseSensitivity::Sensitive, buffer),
+                // As text, each spelling would be a client with a counter of its own.
+                None => {
+                    buffer.push(TAG_ABSENT);
+                    completeness = KeyCompleteness::Incomplete;
+                }
             },
             (KeyPart::Attribute(attribute), Some(text)) => write_text(text, attribute.case(), buffer),
             (_, Some(text)) => write_text(text, CaseSensitivity::Sensitive, buffer),
@@ -67,13 +71,13 @@ pub fn value_text(value: &str) -> Cow<'_, str> {
 pub fn key_text(key: &KeySpec, descriptor: &Descriptor<'_>) -> String {
     let part = |part: &KeyPart| match (part, value(part, descriptor)) {
         (_, None) => format!("{part} missing"),
-        (KeyPart::Ip { ipv6_prefix_bits }, Some(text)) => match address(text) {
+        (KeyPart::Ip { ipv6_prefix_bits }, Some(text)) => match parse_client_address(text) {
             Some(address @ IpAddr::V6(_)) if *ipv6_prefix_bits < 128 => {
                 let network = client_network(address, *ipv6_prefix_bits);
                 format!("{part}={network}/{ipv6_prefix_bits}")
             }
             Some(address) => format!("{part}={address}"),
-            None => format!("{part}={}", value_text(text)),
+            None => format!("{part}={} is not an address", value_text(text)),
         },
         (KeyPart::Attribute(attribute), Some(text)) if attribute.case() == CaseSensitivity::Insensitive => {
             format!("{part}={}", value_text(&text.to_ascii_lowercase()))
@@ -97,11 +101,6 @@ fn value<'a>(part: &KeyPart, descriptor: &Descriptor<'a>) -> Option<&'a str> {
     }
 }
 
-/// Parses an address. IPv4-mapped IPv6 becomes IPv4.
-fn address(text: &str) -> Option<IpAddr> {
-    text.parse::<IpAddr>().ok().map(|address| address.to_canonical())
-}
-
 /// The first address of the network that counts as one client.
 fn client_network(address: IpAddr, ipv6_prefix_bits: u8) -> IpAddr {
     if address.is_ipv4() { address } else { network_address(address, ipv6_prefix_bits) }
@@ -123,12 +122,11 @@ fn write_text(text: &str, case: CaseSensitivity, buffer: &mut KeyBuffer) {
         }
         return;
     }
-    let mut hasher = SipHasher13::new();
-    match case {
-        CaseSensitivity::Sensitive => hasher.write(text.as_bytes()),
-        CaseSensitivity::Insensitive => hasher.write(text.to_ascii_lowercase().as_bytes()),
-    }
-    write_bytes(TAG_DIGEST, &hasher.finish128().as_bytes(), buffer);
+    let digest = match case {
+        CaseSensitivity::Sensitive => blake2b::digest(text.as_bytes()),
+        CaseSensitivity::Insensitive => blake2b::digest(text.to_ascii_lowercase().as_bytes()),
+    };
+    write_bytes(TAG_DIGEST, &digest, buffer);
 }
 
 fn write_bytes(tag: u8, bytes: &[u8], buffer: &mut KeyBuffer) {
@@ -167,7 +165,7 @@ mod tests {
             else {
                 panic!("{values:?}");
             };
-            assert_eq!(digest.len(), 16);
+            assert_eq!(digest, blake2b::digest(long.as_bytes()));
             assert_eq!(last, KeyValue::Address(address.parse().unwrap()));
             // A truncated key never yields more values.
             for length in 0..buffer.len() {

@@ -236,9 +236,12 @@ impl MatchedLimits {
                 matching.extend(matches.drain().map(|rule| (index, rule)));
             }
         }
-        let replaces = |other: u32, rule: u32| domain.compiled(other).replaces.binary_search(&rule).is_ok();
+        let replaces = |(index, other): &(u32, u32), rule: u32| {
+            domain.compiled(*other).replaces.binary_search(&rule).is_ok()
+                && !domain.rules()[*other as usize].has_unread_value(&request.descriptors[*index as usize])
+        };
         for (index, rule) in &matching {
-            if !matching.iter().any(|(_, other)| replaces(*other, *rule)) {
+            if !matching.iter().any(|other| replaces(other, *rule)) {
                 let descriptor = &request.descriptors[*index as usize];
                 self.match_rule(
                     domain,

@@ -2,7 +2,9 @@
 
 use std::iter::once;
 
+use super::client_address::parse_client_address;
 use super::mismatch::{AttributeValues, Mismatch};
+use super::pattern::is_too_long;
 use super::{CaseSensitivity, Condition, Descriptor, Entry, EntryPatterns, Pattern, Rule};
 
 impl Rule {
@@ -26,6 +28,25 @@ impl Rule {
         let conditions = || self.conditions.iter().find_map(|condition| condition.mismatch(descriptor));
         let entries = || self.entries.as_ref().and_then(|entries| entries.mismatch(descriptor));
         conditions().or_else(entries)
+    }
+
+    /// Whether the rule matches a descriptor only because a value is too long for a regular expression
+    /// ([`REGEX_VALUE_BYTES_MAX`](super::REGEX_VALUE_BYTES_MAX)).
+    ///
+    /// Such a value is not compared. A client must not escape a limit with a long value, so the rule then matches
+    /// whatever its expression is, negated or not. For the same reason such a match replaces no other rule and does not
+    /// end the search for the first rule: the client could choose the more generous rule.
+    pub fn has_unread_value(&self, descriptor: &Descriptor<'_>) -> bool {
+        let is_unread = |pattern: &Pattern, value: &str| {
+            matches!(pattern.without_negations().0, Pattern::Regex(_)) && is_too_long(value)
+        };
+        let in_conditions = self.conditions.iter().any(|Condition { attribute, pattern }| {
+            let named = descriptor.entries.iter().filter(|entry| attribute.matches_key(entry.key));
+            named.into_iter().any(|entry| is_unread(pattern, attribute.comparable_part(entry.value)))
+        });
+        let patterns = self.entries.iter().flat_map(|entries| &entries.patterns);
+        let mut in_order = patterns.zip(descriptor.entries);
+        in_conditions || in_order.any(|((_, pattern), entry)| is_unread(pattern, entry.value))
     }
 }
 
@@ -78,22 +99,36 @@ pub(super) fn has_name_prefix(entry: &Entry<'_>, prefix: &str) -> bool {
 }
 
 impl Pattern {
-    /// Whether the values match the pattern: at least one of them or, for a negation, none.
+    /// Whether the values match the pattern: at least one of them or, for a negation, none. A value that is too long for
+    /// a regular expression matches it and its negation, see [`Rule::has_unread_value`].
     pub(super) fn matches_values<'v>(
         &self,
         mut values: impl Iterator<Item = &'v str>,
         case: CaseSensitivity,
     ) -> bool {
+        let (inner, is_negated) = self.without_negations();
+        let mut is_unread = false;
+        let holds = match inner {
+            Self::Absent => values.next().is_none(),
+            Self::Regex(regex) => values.any(|value| {
+                regex.is_match(value).unwrap_or_else(|| {
+                    is_unread = true;
+                    true
+                })
+            }),
+            _ => values.any(|value| inner.matches_value(value, case)),
+        };
+        is_unread || holds != is_negated
+    }
+
+    /// The pattern inside all negations, and whether it is negated.
+    fn without_negations(&self) -> (&Self, bool) {
         let (mut inner, mut is_negated) = (self, false);
         while let Self::Not(pattern) = inner {
             inner = pattern;
             is_negated = !is_negated;
         }
-        let holds = match inner {
-            Self::Absent => values.next().is_none(),
-            _ => values.any(|value| inner.matches_value(value, case)),
-        };
-        holds != is_negated
+        (inner, is_negated)
     }
 
     /// Whether one value matches.
@@ -104,12 +139,11 @@ impl Pattern {
             Self::OneOf(set) => set.contains(value, case),
             Self::Prefix(prefix) => case.strip_prefix(value, prefix).is_some(),
             Self::Wildcard(wildcard) => wildcard.is_match(value, case),
-            Self::Regex(regex) => regex.is_match(value),
             Self::Path(path) => path.is_match(value),
             Self::Paths(set) => set.is_match(value),
-            Self::Nets(set) => value.parse().is_ok_and(|address| set.contains(address)),
-            // Handled by the caller, because these two are about all values.
-            Self::Not(_) | Self::Absent => false,
+            Self::Nets(set) => parse_client_address(value).is_some_and(|address| set.contains(address)),
+            // Handled by the caller.
+            Self::Not(_) | Self::Absent | Self::Regex(_) => false,
         }
     }
 }

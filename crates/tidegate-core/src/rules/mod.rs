@@ -20,6 +20,8 @@
 mod action;
 mod answer;
 mod attribute;
+mod blake2b;
+mod client_address;
 mod compiled_limit;
 mod compiled_rule;
 mod delay_limits;
@@ -57,8 +59,8 @@ pub use matched::{LimitOverride, LimitPosition, LimitRef, MatchedLimit, MatchedL
 pub use mismatch::{AttributeValues, Mismatch};
 pub use pattern::{
     CaseSensitivity, Net, NetSet, PATH_SEGMENTS_MAX, PATTERN_TEXT_BYTES_MAX, PathPattern, PathSet, Pattern,
-    PatternError, REGEX_COMPILED_BYTES_MAX, REGEX_NESTING_MAX, Regex, SET_ENTRIES_MAX, Segment, ValueSet,
-    Wildcard, path_segment, path_without_query,
+    PatternError, REGEX_COMPILED_BYTES_MAX, REGEX_NESTING_MAX, REGEX_VALUE_BYTES_MAX, Regex, SET_ENTRIES_MAX,
+    Segment, ValueSet, Wildcard, path_segment, path_without_query,
 };
 pub use plan_draft::{PlanDraft, PlanParts};
 pub use request::{Descriptor, Entry, Request};

@@ -52,7 +52,8 @@ impl RuleIndex {
         IndexBuilder::build(rules)
     }
 
-    /// Replaces the content of `matches` with the rules that match a descriptor, or with only the first of them.
+    /// Replaces the content of `matches` with the rules that match a descriptor, or with only the first of them and
+    /// those before it that match because of a [value that is too long](Rule::has_unread_value).
     ///
     /// `rules` must be the rules that the index was made of. Nothing is allocated if the descriptor has at most 16
     /// attributes that rules use, at most 8 rules match, and there are at most 64 candidates. A rule with several path
@@ -73,7 +74,8 @@ impl RuleIndex {
             let rule = rules.get(*number as usize);
             if self.remaining_checks(*number).iter().all(|check| check.holds(&input, rule)) {
                 matches.push(*number);
-                if apply == Apply::First {
+                let is_certain = || !rule.is_some_and(|rule| rule.has_unread_value(descriptor));
+                if apply == Apply::First && is_certain() {
                     return;
                 }
             }

@@ -1,7 +1,6 @@
 //! Finds the rules that a descriptor may match.
 
 use std::collections::HashSet;
-use std::net::IpAddr;
 
 use smallvec::SmallVec;
 
@@ -12,6 +11,7 @@ use super::slot::SlotId;
 use super::table::TableEntry;
 use super::token::Token;
 use crate::rules::Rule;
+use crate::rules::client_address::parse_client_address;
 
 /// Up to this many candidates need no allocation.
 const CANDIDATES_INLINE: usize = 64;
@@ -94,8 +94,7 @@ impl<'a, 'd> Search<'a, 'd> {
     }
 
     fn look_up_address(&mut self, slot: SlotId, value: &str) {
-        let Ok(address) = value.parse::<IpAddr>() else { return };
-        let address = address.to_canonical();
+        let Some(address) = parse_client_address(value) else { return };
         let slot = self.index.slots.get(slot);
         let prefix_lengths =
             if address.is_ipv4() { &slot.lookups.ipv4_bits } else { &slot.lookups.ipv6_bits };

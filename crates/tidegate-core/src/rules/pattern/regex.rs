@@ -13,6 +13,10 @@ pub const REGEX_COMPILED_BYTES_MAX: usize = 1 << 20;
 /// How deep groups may be nested.
 pub const REGEX_NESTING_MAX: u32 = 64;
 
+/// The longest value that is compared with a regular expression. Matching takes linear time, but some expressions need
+/// microseconds per byte, and requests may have values of 1 MiB.
+pub const REGEX_VALUE_BYTES_MAX: usize = 4 << 10;
+
 /// A regular expression that a whole value has to match. Matching takes linear time.
 #[derive(Clone, Debug)]
 pub struct Regex {
@@ -41,9 +45,15 @@ impl Regex {
         self.case
     }
 
-    pub(crate) fn is_match(&self, value: &str) -> bool {
-        self.whole.is_match(value)
+    /// Whether a value matches. `None` if the value is too long to be compared.
+    pub(crate) fn is_match(&self, value: &str) -> Option<bool> {
+        (!is_too_long(value)).then(|| self.whole.is_match(value))
     }
+}
+
+/// Whether a value is too long to be compared with a regular expression.
+pub(crate) fn is_too_long(value: &str) -> bool {
+    value.len() > REGEX_VALUE_BYTES_MAX
 }
 
 impl PartialEq for Regex {

@@ -12,9 +12,14 @@ use crate::matching::{holds, with_descriptor};
 
 /// The rules that match when each is checked.
 fn matching_one_by_one(rules: &[Rule], descriptor: &Descriptor<'_>, apply: Apply) -> Vec<u32> {
-    let matching = (0u32..).zip(rules).filter(|(_, rule)| rule.mismatch(descriptor).is_none());
-    let rules_max = if apply == Apply::First { 1 } else { usize::MAX };
-    matching.map(|(number, _)| number).take(rules_max).collect()
+    let mut matching = Vec::new();
+    for (number, rule) in (0u32..).zip(rules).filter(|(_, rule)| rule.mismatch(descriptor).is_none()) {
+        matching.push(number);
+        if apply == Apply::First && !rule.has_unread_value(descriptor) {
+            break;
+        }
+    }
+    matching
 }
 
 /// Compares an index with checking every rule.

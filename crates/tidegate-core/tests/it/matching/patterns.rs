@@ -1,8 +1,8 @@
 //! Which values each pattern matches.
 
-use tidegate_core::rules::{CaseSensitivity, Net, PathPattern, Pattern, path_segment};
+use tidegate_core::rules::{CaseSensitivity, Net, PathPattern, Pattern, REGEX_VALUE_BYTES_MAX, path_segment};
 
-use crate::matching::{exact, holds, nets, paths};
+use crate::matching::{exact, holds, nets, paths, rule, with_descriptor};
 
 /// Tries a pattern on values that must match, and on values that must not.
 fn check(attribute: &str, pattern: &Pattern, matching: &[&str], not_matching: &[&str]) {
@@ -172,13 +172,37 @@ fn segments_are_found_by_name_and_by_index() {
     assert_eq!(path_segment("", usize::MAX), None);
 }
 
+/// A long value is not compared. The condition holds, so that a client does not escape a limit with a long value.
+#[test]
+fn a_value_too_long_for_a_regex_matches_it_and_its_negation() {
+    let regex = Pattern::regex("[ab]*", CaseSensitivity::Sensitive).unwrap();
+    let (longest, too_long) = ("c".repeat(REGEX_VALUE_BYTES_MAX), "c".repeat(REGEX_VALUE_BYTES_MAX + 1));
+    let both = |entries: &[(&str, &str)]| {
+        [holds("x", &regex, entries), holds("x", &regex.clone().negated(), entries)]
+    };
+    assert_eq!(both(&[("x", &longest)]), [false, true]);
+    assert_eq!(both(&[("x", &too_long)]), [true, true]);
+    assert_eq!(both(&[("x", &longest), ("x", &too_long)]), [true, true]);
+    assert_eq!(both(&[("y", &too_long)]), [false, true]);
+    // Only the part of a path before the query is compared.
+    let path = format!("/a?{too_long}");
+    assert!(!holds("path", &regex, &[("path", &path)]));
+    let rule = rule(&[("x", regex.negated())]);
+    for (value, is_unread) in [(&longest, false), (&too_long, true)] {
+        assert_eq!(
+            with_descriptor(&[("x", value)], |descriptor| rule.has_unread_value(descriptor)),
+            is_unread
+        );
+    }
+}
+
 #[test]
 fn address_blocks_match_their_addresses() {
     check(
         "ip",
         &nets(&["10.0.0.0/8"]),
-        &["10.0.0.0", "10.255.255.255", "::ffff:10.1.2.3"],
-        &["11.0.0.0", "9.9.9.9", "::10.0.0.1", "10.0.0", "10.0.0.1:80", ""],
+        &["10.0.0.0", "10.255.255.255", "::ffff:10.1.2.3", "10.0.0.1:80", " 10.0.0.1 "],
+        &["11.0.0.0", "9.9.9.9", "::10.0.0.1", "10.0.0", "10.0.0.1:", ""],
     );
     check("ip", &nets(&["10.0.0.1"]), &["10.0.0.1"], &["10.0.0.2", "10.0.0.0"]);
     check("ip", &nets(&["2001:db8::/32"]), &["2001:db8::1", "2001:0DB8:ffff::"], &["2001:db9::", "10.0.0.1"]);

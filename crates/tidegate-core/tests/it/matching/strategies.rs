@@ -1,7 +1,9 @@
 //! Random rules and descriptors from a small alphabet, so that they often match.
 
 use proptest::prelude::*;
-use tidegate_core::rules::{Attribute, Condition, EntryPatterns, Net, PathPattern, Pattern, Rule};
+use tidegate_core::rules::{
+    Attribute, Condition, EntryPatterns, Net, PathPattern, Pattern, REGEX_VALUE_BYTES_MAX, Rule,
+};
 
 /// The entries of a descriptor.
 pub type OwnedEntries = Vec<(String, String)>;
@@ -134,6 +136,8 @@ fn value(name: &str) -> BoxedStrategy<String> {
             "192.168.1.1",
             "2001:db8::1",
             "::1",
+            "10.0.0.1:80",
+            " [2001:db8::1]:80",
             "nonsense",
         ]),
         _ => from(&["a", "b", "A", "ab", "abc", "", "é", "b\u{0}"]),
@@ -190,5 +194,7 @@ fn entry() -> impl Strategy<Value = (String, String)> {
         "plan",
         "other",
     ];
-    prop::sample::select(names.to_vec()).prop_flat_map(|name| (Just(name.to_owned()), value(name)))
+    let too_long = || Just("a".repeat(REGEX_VALUE_BYTES_MAX + 1));
+    prop::sample::select(names.to_vec())
+        .prop_flat_map(move |name| (Just(name.to_owned()), prop_oneof![30 => value(name), 1 => too_long()]))
 }

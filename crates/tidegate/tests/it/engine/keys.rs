@@ -31,6 +31,51 @@ fn ipv6_by_prefix_and_mapped_ipv4_as_ipv4(setup: Setup) {
     assert_eq!(fixture.kinds("ip=2001:db8:0:1::1", 1), [Denied]);
 }
 
+/// Ports and spaces do not give a client a fresh counter, and what is not an address follows `missing`.
+fn decorated_addresses_are_one_client(setup: Setup) {
+    let fixture = fixture_with_rule(setup, "key: [ip]");
+    assert_eq!(fixture.kinds("ip=192.0.2.1", 1), [Allowed]);
+    for ip in ["192.0.2.1:80", "192.0.2.1:81", "[::ffff:192.0.2.1]:80"] {
+        assert_eq!(fixture.kinds(&format!("ip={ip}"), 1), [Denied], "{ip}");
+    }
+    assert_eq!(fixture.kinds("ip=[2001:db8::1]:443", 1), [Allowed]);
+    assert_eq!(fixture.kinds("ip=2001:db8::2%eth0", 1), [Denied]);
+    // All requests without an address share a counter.
+    assert_eq!(fixture.kinds("ip=unknown", 1), [Allowed]);
+    for attributes in ["ip=_hidden", "ip=1.2.3.4.5", "user=1"] {
+        assert_eq!(fixture.kinds(attributes, 1), [Denied], "{attributes}");
+    }
+    let fixture = fixture_with_rule(setup, "key: [ip], missing: deny");
+    assert_eq!(fixture.kinds("ip=unknown", 1), [Denied]);
+    assert_eq!(fixture.kinds("ip=192.0.2.1:80", 1), [Allowed]);
+    let fixture = fixture_with_rule(setup, "key: [ip], missing: skip");
+    assert_eq!(fixture.kinds("ip=unknown", 2), [Allowed, Allowed]);
+}
+
+/// A value that is too long for a regular expression neither escapes a limit nor selects a more generous rule.
+fn a_value_too_long_for_a_regex_is_no_bypass(setup: Setup) {
+    let long = "b".repeat(5_000);
+    for pattern in ["{ regex: 'a+' }", "{ not: { regex: 'b+' } }"] {
+        let fixture = fixture_with_rule(setup, &format!("match: {{ agent: {pattern} }}"));
+        assert_eq!(fixture.kinds("agent=bb", 2), [Allowed, Allowed], "{pattern}");
+        assert_eq!(fixture.kinds(&format!("agent={long}"), 2), [Allowed, Denied], "{pattern}");
+    }
+    for apply in ["all", "first"] {
+        let replaces = if apply == "all" { "replaces: [strict], " } else { "" };
+        let fixture = setup.fixture(&format!(
+            "
+domain: api
+apply: {apply}
+rules:
+  - {{ name: generous, {replaces}match: {{ agent: {{ regex: 'a+' }} }}, limit: 100 per minute }}
+  - {{ name: strict, limit: 1 per minute }}
+"
+        ));
+        assert_eq!(fixture.kinds("agent=aa", 2), [Allowed, Allowed], "{apply}");
+        assert_eq!(fixture.kinds(&format!("agent={long}"), 2), [Allowed, Denied], "{apply}");
+    }
+}
+
 fn headers_are_named_in_any_case(setup: Setup) {
     let fixture = fixture_with_rule(setup, "match: { header.X-Plan: free }, key: [header.x-user]");
     assert_eq!(fixture.kinds("header.x-plan=free header.X-User=1", 2), [Allowed, Denied]);
@@ -172,6 +217,8 @@ fn spelling_variants_of_a_tier_share_its_limit(setup: Setup) {
 over_each_store!(
     parts_of_the_path,
     ipv6_by_prefix_and_mapped_ipv4_as_ipv4,
+    decorated_addresses_are_one_client,
+    a_value_too_long_for_a_regex_is_no_bypass,
     headers_are_named_in_any_case,
     a_missing_key_part_is_shared_skipped_or_denied,
     a_denial_for_a_missing_key_part_charges_nothing,
