@@ -1,8 +1,8 @@
 //! The token with which the holder of a lease renews or releases it.
 //!
 //! A token is the end and the fencing token of its lease, with a seal that the store makes. The memory store's seal is
-//! a SipHash-2-4 of both and of the key's tag, under the store's seed. The seal of a lease in Redis is its owner: 64
-//! random bits, and 64 that depend on the key.
+//! a SipHash-2-4 of both and of the key's tag, under the store's seed. The seal of a lease in Redis is 64 random
+//! bits, and 64 bits of an HMAC of all of them and of the key's name.
 //!
 //! Therefore a store keeps no list of released leases. If the lease of a genuine token is gone, it was released if its
 //! end is still to come, and it expired otherwise.

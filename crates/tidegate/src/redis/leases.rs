@@ -12,9 +12,11 @@ use tidegate_core::{Algorithm, FencingToken, Grant, Nanos, Op, Timestamp};
 use tokio::task::JoinHandle;
 
 use super::batcher::{PlanFailure, PossibleEffect, TimedReply};
+use super::key_name::KeyName;
+use super::lease_seal::OpenedToken;
 use super::plan::{FenceChange, RedisCharge, RedisPlan};
 use super::refunds::{PartRefund, RefundGuard, spawn_refund};
-use super::script::{is_token_of, new_owner};
+use super::script::{governing_key, new_owner};
 use super::split::{RedisSplitPlan, all_replies};
 use super::store::{PlanBudget, RedisInner, into_reply};
 use super::topology::KeyLocation;
@@ -30,10 +32,17 @@ impl RedisInner {
         ttl: Option<Nanos>,
         budget: PlanBudget,
     ) -> ReplyFuture {
+        let Some(key) = governing_key(&plan.charges).cloned() else { return self.decide(plan, budget) };
         if let Some(owner) = new_owner(self.random_u64(), &plan.charges) {
             plan = RedisPlan { op: Op::Acquire { ttl }, ..plan.with_owner(owner) };
         }
-        self.decide(plan, budget)
+        self.with_sealed_token(self.decide(plan, budget), key)
+    }
+
+    /// The reply for the caller, with the token of a lease on this key sealed.
+    fn with_sealed_token(self: &Arc<Self>, reply: ReplyFuture, key: KeyName) -> ReplyFuture {
+        let inner = Arc::clone(self);
+        Box::pin(async move { reply.await.map(|reply| inner.lease_seal.seal_reply(reply, &key)) })
     }
 
     /// Acquires a lease whose keys are in one slot. It runs to completion even if the caller is gone: a lease
@@ -73,11 +82,19 @@ impl RedisInner {
         budget: PlanBudget,
     ) -> ReplyFuture {
         plan.charges.retain(|charge| holds_leases(charge));
-        // If the token belongs to another key, Redis is not called.
-        let placement = if is_token_of(token, &plan.charges) { self.placement(&plan) } else { None };
         let at = self.context.clock.now();
-        match placement {
-            None => Box::pin(std::future::ready(Ok(Reply::empty(at).with_lease(LeaseReply::WrongOwner)))),
+        // If the token is not genuine or belongs to another key, Redis is not called.
+        let wrong_owner = || Reply::empty(at).with_lease(LeaseReply::WrongOwner);
+        let Some(OpenedToken { token, key }) = self.lease_seal.open(token, &plan.charges) else {
+            return Box::pin(std::future::ready(Ok(wrong_owner())));
+        };
+        let key = KeyName::from_slice(key);
+        plan.op = match plan.op {
+            Op::Renew { ttl, .. } => Op::Renew { token, ttl },
+            _ => Op::Release { token },
+        };
+        let changed = match self.placement(&plan) {
+            None => Box::pin(std::future::ready(Ok(wrong_owner()))),
             Some(Placement::Whole(location)) => {
                 let pending = self.enqueue(location, plan, budget);
                 self.await_reply(budget, pending, |result| {
@@ -91,7 +108,8 @@ impl RedisInner {
                     lease.map(|lease| Reply::empty(at).with_lease(lease))
                 })
             }
-        }
+        };
+        self.with_sealed_token(changed, key)
     }
 }
 

@@ -9,8 +9,8 @@
 //! - `batcher` groups the plans that wait for one Redis server into calls of the script.
 //! - `script` writes those calls and reads the replies. `lua/` is the script itself.
 //! - `topology` knows which server has which keys, and `connection` talks to one server.
-//! - `split` decides plans whose keys are in several slots or servers, `leases` handles leases, and `refunds`
-//!   gives charges back.
+//! - `split` decides plans whose keys are in several slots or servers, `leases` handles leases, `lease_seal`
+//!   seals their tokens, and `refunds` gives charges back.
 //! - `deny_cache` repeats a denial without a call. `watch` receives messages about released units.
 //! - `store` puts these parts together. `connect` builds a store, `runtime` chooses where its tasks run,
 //!   `tick` does periodic work, and `deadline` ends calls that take too long.
@@ -30,6 +30,7 @@ mod deadline;
 mod deny_cache;
 mod heartbeat;
 mod key_name;
+mod lease_seal;
 mod leases;
 mod plan;
 mod refunds;

@@ -21,6 +21,7 @@ use super::deadline::{Deadlines, Elapsed};
 use super::deny_cache::{DenialCaching, DenyCache};
 use super::heartbeat::Heartbeat;
 use super::key_name::{after_hash_tag, hash_tag, key_name};
+use super::lease_seal::LeaseSeal;
 use super::leases::ReleaseOnDrop;
 use super::plan::{RedisCharge, RedisPlan, op_code};
 use super::refunds::PendingRefunds;
@@ -63,6 +64,7 @@ pub(super) struct RedisInner {
     /// A source of unpredictable numbers: a hash with random keys, and a counter.
     random_source: (std::hash::RandomState, AtomicU64),
     deadlines: Arc<Deadlines>,
+    pub lease_seal: LeaseSeal,
 }
 
 /// The deadline of a plan, and whether the deny cache may keep its denial.
@@ -87,6 +89,8 @@ impl RedisStore {
         };
         let watches =
             Watches::new(context.servers.clone(), context.deny_cache.clone(), runtime.handle.clone());
+        let password = settings.url.login.as_ref().map_or("", |login| &*login.password);
+        let lease_seal = LeaseSeal::new(&settings.namespace, password);
         let inner = RedisInner {
             context,
             runtime: runtime.handle,
@@ -98,6 +102,7 @@ impl RedisStore {
             hasher: RandomState::default(),
             random_source: (std::hash::RandomState::new(), AtomicU64::new(0)),
             deadlines,
+            lease_seal,
         };
         let inner = Arc::new(inner);
         if inner.settings.ticks == StoreTicks::Own {

@@ -1,10 +1,9 @@
 //! Lease owners, and the replies to a renewal or a release.
 //!
-//! A lease in Redis is identified by its owner: 16 secret bytes, which are also the seal of its token. The
-//! first eight are random. The others are a digest of the key's name, so a token for another key is rejected
-//! without a call. If Redis has no lease of that owner, the token was valid once or was made up, and a forger
-//! learns nothing from the reply. In that case the lease was released if its end has not passed, and expired
-//! if it has.
+//! A lease in Redis is identified by its owner: 16 secret bytes. The first eight are random, the others are a
+//! digest of the key's name. Here, the seal of a token is the owner; `lease_seal` replaces it in the tokens of
+//! callers, and rejects tokens that are not genuine without a call. If Redis has no lease of an owner, the
+//! lease was released if its end has not passed, and expired if it has.
 
 use std::hash::Hasher;
 
@@ -12,6 +11,7 @@ use siphasher::sip::SipHasher24;
 use tidegate_core::{Grant, Leases, Role, Timestamp};
 
 use super::key_state::LeaseOwners;
+use crate::redis::key_name::KeyName;
 use crate::redis::leases::holds_leases;
 use crate::redis::plan::{LeaseOwner, NO_OWNER, RedisCharge};
 use crate::store::LeaseReply;
@@ -22,19 +22,23 @@ const OWNER_KEY: [u64; 2] = [0x7469_6465_6761_7465, 0x6c65_6173_6573_2e31];
 
 /// A new owner for the lease of these charges, from 64 random bits; none if no charge takes a lease.
 pub(crate) fn new_owner(random: u64, charges: &[RedisCharge]) -> Option<LeaseOwner> {
-    governing_charges(charges).next().map(|charge| derive_owner(random.max(1), &charge.key))
+    governing_key(charges).map(|key| derive_owner(random.max(1), key))
 }
 
-/// Whether a token belongs to one of the keys that these charges take leases from.
-pub(crate) fn is_token_of(token: &LeaseToken, charges: &[RedisCharge]) -> bool {
-    let owner = token.seal().to_be_bytes();
-    let [a, b, c, d, e, f, g, h, ..] = owner;
-    let random = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
-    // Any key will do: a limit may have been added in front of the first one since the lease was taken.
-    charges
-        .iter()
-        .filter(|charge| holds_leases(charge))
-        .any(|charge| derive_owner(random, &charge.key) == owner)
+/// The key that the owner of a new lease is derived from; none if no charge takes a lease.
+pub(crate) fn governing_key(charges: &[RedisCharge]) -> Option<&KeyName> {
+    governing_charges(charges).next().map(|charge| &charge.key)
+}
+
+/// The keys that these charges take leases from.
+pub(crate) fn lease_keys(charges: &[RedisCharge]) -> impl Iterator<Item = &[u8]> {
+    charges.iter().filter(|charge| holds_leases(charge)).map(|charge| &*charge.key)
+}
+
+/// The owner of the lease that a token is for, if it is a lease on this key.
+pub(crate) fn owner_of(token: &LeaseToken, key: &[u8]) -> LeaseOwner {
+    let [a, b, c, d, e, f, g, h, ..] = token.seal().to_be_bytes();
+    derive_owner(u64::from_be_bytes([a, b, c, d, e, f, g, h]), key)
 }
 
 /// The reply for a lease that was not found at this instant.

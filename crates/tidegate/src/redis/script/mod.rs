@@ -31,7 +31,7 @@ use call::{CALL_KEYS_MAX, CALL_PLANS_MAX};
 
 pub(super) use call::{Call, CallTime};
 pub(super) use key_state::{KeyState, KeyStates};
-pub(super) use leases::{is_token_of, new_owner};
+pub(super) use leases::{governing_key, lease_keys, new_owner, owner_of};
 pub(super) use limit_state::{counts_from, preview_outcomes, whole_micros};
 pub(super) use replay::{PlanReply, ReplayError};
 pub(super) use reply::BadReply;

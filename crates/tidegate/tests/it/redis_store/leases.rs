@@ -45,20 +45,28 @@ async fn one_process_acquires_and_another_renews_and_releases() {
     assert_eq!(remaining(&stores[0], "door", &lock).await, 0);
 }
 
+/// A token authenticates the end and the fencing token of its lease too, whether the lease is held or not.
 #[tokio::test]
-async fn a_token_with_another_fence_is_the_same_lease() {
+async fn a_token_with_a_changed_digit_is_invalid() {
     let server = RedisServer::start();
     let (stores, lock) = (stores(&server.url(), 1).await, lock());
     let door = plan(&[charge("door", &lock, 1)]);
     let lease = acquire(&stores[0], &door).await.unwrap();
     let text = lease.token.to_string();
-    let forged = format!("{}{:016x}{}", &text[..16], u64::MAX >> 12, &text[32..]).parse().unwrap();
-    let Renewal::Renewed(renewed) = stores[0].renew(&door, &forged, None).await.unwrap() else {
-        panic!("its owner is known")
+    let changed = |digit: usize| {
+        let other = if &text[digit..=digit] == "0" { "1" } else { "0" };
+        format!("{}{other}{}", &text[..digit], &text[digit + 1..]).parse().unwrap()
     };
-    assert_eq!(renewed.fence, lease.fence);
-    assert_eq!(stores[0].release(&door, &forged).await.unwrap(), Release::Released);
-    assert!(acquire(&stores[0], &door).await.unwrap().fence < FencingToken::new(u64::MAX >> 12));
+    for digit in 0..text.len() {
+        let renewal = stores[0].renew(&door, &changed(digit), None).await.unwrap();
+        assert_eq!(renewal, Renewal::WrongOwner, "digit {digit}");
+        let release = stores[0].release(&door, &changed(digit)).await.unwrap();
+        assert_eq!(release, Release::WrongOwner, "digit {digit}");
+    }
+    assert_eq!(stores[0].release(&door, &lease.token).await.unwrap(), Release::Released);
+    for digit in 0..text.len() {
+        assert_eq!(stores[0].release(&door, &changed(digit)).await.unwrap(), Release::WrongOwner);
+    }
 }
 
 #[tokio::test]

@@ -3,7 +3,9 @@
 use tidegate_core::{FencingToken, Grant, OutcomeKind};
 
 use super::*;
-use crate::{LeaseToken, Release};
+use crate::redis::lease_seal::LeaseSeal;
+use crate::store::Reply;
+use crate::{Lease, LeaseToken, Release};
 
 const GCRA: &str = "{algorithm: gcra, limit: 10, per: 1s, burst: 5}";
 const EVERY_KIND: &[&str] = &[
@@ -150,14 +152,30 @@ fn a_replica_has_the_same_states_and_expiries() {
 }
 
 #[test]
-fn a_token_of_another_key_is_rejected_without_a_call() {
+fn a_token_of_another_key_or_fleet_is_rejected_without_a_call() {
     let (one, other) = (limit("{algorithm: concurrency, limit: 1, ttl: 1s}"), limit(GCRA));
     let charges = |key: &str| [charge("beside", &other, 1), charge(key, &one, 1)];
     let owner = new_owner(42, &charges("mine")).unwrap();
     let grant = Grant { expires: Timestamp::from_nanos(7), fencing_token: FencingToken::new(1) };
-    let token = LeaseToken::new(grant, u128::from_be_bytes(owner));
-    assert!(is_token_of(&token, &charges("mine")));
-    assert!(!is_token_of(&token, &charges("yours")));
+    let lease = Lease {
+        token: LeaseToken::new(grant, u128::from_be_bytes(owner)),
+        fence: grant.fencing_token,
+        since: grant.expires,
+        expires: grant.expires,
+    };
+    let seal = LeaseSeal::new("tg", "secret");
+    let reply = Reply::empty(grant.expires).with_lease(LeaseReply::Held(lease));
+    let sealed = seal.seal_reply(reply, governing_key(&charges("mine")).unwrap());
+    let token = sealed.lease.into_lease().unwrap().token;
+    let own = charges("mine");
+    let opened = seal.open(&token, &own).unwrap();
+    assert_eq!((opened.token, opened.key), (lease.token, &*own[1].key));
+    assert!(seal.open(&token, &charges("yours")).is_none());
+    assert!(seal.open(&lease.token, &charges("mine")).is_none(), "the owner alone is no token");
+    // Nodes with another password or namespace are another fleet.
+    for other_seal in [LeaseSeal::new("tg", "other"), LeaseSeal::new("gt", "secret")] {
+        assert!(other_seal.open(&token, &charges("mine")).is_none());
+    }
     assert_eq!(new_owner(42, &[charge("mine", &other, 1)]), None);
     // The text form of a token parses to the same token.
     assert_eq!(token.to_string().parse(), Ok(token));
