@@ -30,6 +30,7 @@ pub mod grpc;
 pub mod headers;
 pub mod http;
 pub mod listen;
+mod line_limiter;
 pub mod log;
 pub mod metrics;
 mod poll_on_wake;

@@ -1,38 +1,34 @@
-//! Counts connections that speak another protocol, and logs them now and then.
-
-use std::sync::atomic::{AtomicU64, Ordering};
+//! Logs connections that speak another protocol, now and then.
 
 use tidegate_core::Timestamp;
 
 use super::protocol_error::WrongProtocol;
+use crate::serve::line_limiter::{LineBudget, LineLimiter};
+use crate::serve::rounding::SECOND_NS;
 
-/// Minimum time between log lines, in nanoseconds, so that a port scan cannot fill the log.
-const LOGGED_EVERY_NS: u64 = 10_000_000_000;
+/// The length of a window with one log line, so that a port scan cannot fill the log.
+const LOG_WINDOW_NS: u64 = 10 * SECOND_NS;
 
-/// Connections since the last log line.
-#[derive(Debug, Default)]
-pub(crate) struct WrongProtocolLog {
-    unlogged: AtomicU64,
-    logged_at_ns: AtomicU64,
-}
+/// Connections that speak another protocol.
+#[derive(Debug)]
+pub(crate) struct WrongProtocolLog(LineLimiter);
 
 impl WrongProtocolLog {
     /// Adds a connection, and logs if a line is due.
     pub fn add(&self, protocol: WrongProtocol, now: Timestamp) {
-        let connections = self.unlogged.fetch_add(1, Ordering::Relaxed) + 1;
-        let (last, now) = (self.logged_at_ns.load(Ordering::Relaxed), now.as_nanos());
-        let is_due = last == 0 || now.saturating_sub(last) >= LOGGED_EVERY_NS;
-        // Of several threads, only one logs.
-        let claim =
-            || self.logged_at_ns.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok();
-        if is_due && claim() {
-            self.unlogged.fetch_sub(connections, Ordering::Relaxed);
+        if let LineBudget::Write { suppressed } = self.0.take_line(now) {
             tracing::warn!(
-                connections,
+                connections = suppressed + 1,
                 spoken = protocol.as_str(),
                 "closed connections to the Redis port that speak another protocol; HTTP may be an attack through a \
                  user's browser (hint: allow only your applications to reach the port)"
             );
         }
+    }
+}
+
+impl Default for WrongProtocolLog {
+    fn default() -> Self {
+        Self(LineLimiter::new(1, LOG_WINDOW_NS))
     }
 }

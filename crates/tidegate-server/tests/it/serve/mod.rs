@@ -8,6 +8,7 @@ mod documents;
 mod envoy_ratelimit;
 mod lease_memory;
 mod precedence;
+mod log_lines;
 mod reload;
 mod restart;
 pub mod server;

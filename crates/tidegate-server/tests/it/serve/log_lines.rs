@@ -1,0 +1,31 @@
+//! Clients cannot fill the log.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+
+use super::Server;
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// Settings without content.
+const SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
+const PING_ACK: &[u8] = &[0, 0, 8, 6, 1, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8];
+const PING: &[u8] = &[0, 0, 8, 6, 0, 0, 0, 0, 0, 8, 7, 6, 5, 4, 3, 2, 1];
+
+/// h2 warns of each answer to a ping that it did not send.
+#[test]
+fn lines_of_libraries_are_limited() {
+    let server = Server::start(&[]);
+    let mut client = TcpStream::connect(server.address("grpc")).unwrap();
+    client.write_all(&[PREFACE, SETTINGS, &PING_ACK.repeat(1_000), PING].concat()).unwrap();
+    // The server has read everything when it answers the last ping.
+    let mut received = Vec::new();
+    while !received.ends_with(&PING[9..]) {
+        let mut byte = [0];
+        client.read_exact(&mut byte).expect("the server answers the ping");
+        received.push(byte[0]);
+    }
+    let log = server.stop();
+    let lines = log.lines().filter(|line| line.contains("PING ack")).count();
+    // Ten in each window. The test may begin at the end of one.
+    assert!((1..=20).contains(&lines), "{lines} lines: {log}");
+}
