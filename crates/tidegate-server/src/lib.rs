@@ -11,6 +11,7 @@
 //! trace/   tidegate trace: replays a log against a limit
 //! json/    requests in JSON, for serve and check
 //! output   standard output, standard error, exit codes
+//! regular_file  opens files that are read while the server runs
 //! text     text, numbers and durations for people
 //! size     sizes in bytes
 //! ```
@@ -20,6 +21,7 @@ mod cli;
 mod convert;
 pub mod json;
 mod output;
+mod regular_file;
 mod schema;
 pub mod serve;
 mod size;

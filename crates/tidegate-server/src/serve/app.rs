@@ -11,7 +11,9 @@ use tidegate::{
 };
 
 use super::denial_log::DenialLog;
+use super::failed_logins::FailedLogins;
 use super::metrics::{DecisionTimes, DescriptorMetrics, Metrics};
+use super::settings::NegativeHits;
 use super::{Drain, Fleet, Protocol, ReloadHandle, Status, fleet};
 
 /// The reason label of a request that matches more limits than a plan can hold.
@@ -34,6 +36,10 @@ pub struct App {
     pub status: Status,
     /// Requests a reload of the files.
     pub reloads: ReloadHandle,
+    /// What a wrong password or token causes.
+    pub failed_logins: FailedLogins,
+    /// What negative hits of Envoy's rate limit service do.
+    pub negative_hits: NegativeHits,
     /// The shared store of a fleet, if the engine uses one.
     pub fleet: Option<Fleet>,
 }
@@ -48,6 +54,8 @@ impl App {
             drain: Drain::new(),
             status: Status::new(),
             reloads: ReloadHandle::new(),
+            failed_logins: FailedLogins::default(),
+            negative_hits: NegativeHits::default(),
             fleet: None,
         }
     }

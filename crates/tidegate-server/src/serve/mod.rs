@@ -24,13 +24,14 @@
 pub mod app;
 pub mod denial_log;
 pub mod drain;
+pub mod failed_logins;
 pub mod fleet;
 mod future_set;
 pub mod grpc;
 pub mod headers;
 pub mod http;
-pub mod listen;
 mod line_limiter;
+pub mod listen;
 pub mod log;
 pub mod metrics;
 mod poll_on_wake;

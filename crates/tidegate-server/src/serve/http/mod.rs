@@ -2,8 +2,9 @@
 //!
 //! ```text
 //! connection.rs   serves requests one after the other        tracker.rs: its state, for timeouts and the drain
-//! routes.rs       finds the endpoint                         cross_site.rs: rejects requests of other sites
+//! routes.rs       finds the endpoint                         cross_site.rs, allowed_hosts.rs: reject other sites
 //! body.rs         reads the body                             error_reply.rs: replies to errors
+//! bearer_token.rs the admin token of a request
 //! check.rs, explain.rs, leases.rs, rls_json.rs, health.rs    the endpoints
 //! answer_reply.rs, answer_json.rs, reply.rs                  replies and problems
 //! admin/          the admin listener, built from the same parts
@@ -17,8 +18,10 @@
 //! at the same time, each with its own waker (`serve/future_set.rs`).
 
 pub mod admin;
+mod allowed_hosts;
 mod answer_json;
 mod answer_reply;
+mod bearer_token;
 mod body;
 mod check;
 mod connection;
@@ -41,19 +44,25 @@ use hyper::StatusCode;
 
 use super::listen::{ConnectionHandler, Stream};
 use super::rls::Details;
-use super::settings::Bounds;
+use super::settings::{Bounds, Secret};
 use super::{App, Protocol};
+use allowed_hosts::HostCheck;
 use connection::{ConnectionContext, HttpRequest, RequestHandler};
 use health::Audience;
 use reply::{ContentType, ErrorReply, Reply, reply};
 use routes::{JsonContentType, Route};
 use tracker::RequestGuard;
 
+pub use allowed_hosts::AllowedHosts;
+
 /// The HTTP listener.
 pub struct Http {
     app: Arc<App>,
     bounds: Bounds,
     rls_details: Details,
+    hosts: AllowedHosts,
+    /// The token that `/metrics` needs.
+    metrics_token: Option<Secret>,
 }
 
 /// The endpoints.
@@ -81,7 +90,7 @@ enum OtherEndpoint {
 }
 
 const ROUTES: [Route<Endpoint>; 13] = [
-    Route { path: "/v1/check", methods: "POST", endpoint: Endpoint::Check },
+    Route { path: "/v1/check", methods: "POST", endpoint: Endpoint::Check, host: HostCheck::Required },
     route("/v1/peek", "POST", OtherEndpoint::Peek),
     route("/v1/explain", "POST", OtherEndpoint::Explain),
     route("/v1/acquire", "POST", OtherEndpoint::Acquire),
@@ -89,15 +98,20 @@ const ROUTES: [Route<Endpoint>; 13] = [
     route("/v1/release", "POST", OtherEndpoint::Release),
     route("/json", "POST", OtherEndpoint::RlsJson),
     route("/healthz", "GET, HEAD", OtherEndpoint::Health),
-    route("/readyz", "GET, HEAD", OtherEndpoint::Ready),
-    route("/healthcheck", "GET, HEAD", OtherEndpoint::HealthCheck),
+    probe_route("/readyz", OtherEndpoint::Ready),
+    probe_route("/healthcheck", OtherEndpoint::HealthCheck),
     route("/metrics", "GET, HEAD", OtherEndpoint::Metrics),
     route("/openapi.json", "GET, HEAD", OtherEndpoint::OpenApi),
     route("/", "GET, HEAD", OtherEndpoint::Index),
 ];
 
 const fn route(path: &'static str, methods: &'static str, other: OtherEndpoint) -> Route<Endpoint> {
-    Route { path, methods, endpoint: Endpoint::Other(other) }
+    Route { path, methods, endpoint: Endpoint::Other(other), host: HostCheck::Required }
+}
+
+/// Probes of load balancers name the server in many ways, and learn only whether it is ready.
+const fn probe_route(path: &'static str, other: OtherEndpoint) -> Route<Endpoint> {
+    Route { host: HostCheck::None, ..route(path, "GET, HEAD", other) }
 }
 
 impl Http {
@@ -108,7 +122,19 @@ impl Http {
 
     /// With these bounds. `rls_details` selects the headers and metadata of responses at `/json`.
     pub fn with_options(app: Arc<App>, bounds: Bounds, rls_details: Details) -> Self {
-        Self { app, bounds, rls_details }
+        Self { app, bounds, rls_details, hosts: AllowedHosts::Any, metrics_token: None }
+    }
+
+    /// Accepts only these hosts.
+    #[must_use]
+    pub fn with_allowed_hosts(self, hosts: AllowedHosts) -> Self {
+        Self { hosts, ..self }
+    }
+
+    /// Requires this token for `/metrics`.
+    #[must_use]
+    pub fn with_metrics_token(self, metrics_token: Option<Secret>) -> Self {
+        Self { metrics_token, ..self }
     }
 }
 
@@ -123,7 +149,7 @@ impl ConnectionHandler for Http {
 
 impl RequestHandler for Http {
     async fn handle(&self, request: HttpRequest, guard: RequestGuard<'_>) -> Result<Reply, Infallible> {
-        let reply = match routes::find_route(&ROUTES, &request, admin::wrong_listener_hint) {
+        let reply = match routes::find_route(&ROUTES, &request, &self.hosts, admin::wrong_listener_hint) {
             // The most frequent endpoint is handled here, so that its future does not contain the states of the others.
             Ok(Endpoint::Check) => match routes::check_content_type(&request, JsonContentType::Lenient) {
                 Ok(()) => match body::read_body(request, &guard, &self.bounds).await {
@@ -168,7 +194,12 @@ impl Http {
             OtherEndpoint::Health => health::healthz(app, &request, Audience::Anyone),
             OtherEndpoint::Ready => health::readyz(app),
             OtherEndpoint::HealthCheck => health::healthcheck(app),
-            OtherEndpoint::Metrics => health::metrics(app),
+            OtherEndpoint::Metrics => {
+                if let Some(token) = &self.metrics_token {
+                    bearer_token::check_token(&request, token, app, Protocol::Http).await?;
+                }
+                health::metrics(app)
+            }
             OtherEndpoint::OpenApi => reply(StatusCode::OK, ContentType::Json, include_str!("openapi.json")),
             OtherEndpoint::Index => reply(StatusCode::OK, ContentType::Text, include_str!("index.txt")),
         })

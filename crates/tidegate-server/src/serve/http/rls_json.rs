@@ -6,7 +6,7 @@ use hyper::header::{HeaderValue, RETRY_AFTER};
 use super::answer_reply::DEGRADED_HEADER;
 use super::error_reply;
 use super::reply::{ContentType, Problem, Reply, reply};
-use crate::serve::rls::{self, Details, Overall, RlsCode};
+use crate::serve::rls::{self, DecideError, Details, Overall, RlsCode, RlsError};
 use crate::serve::{App, Protocol};
 
 /// Decides the request in the body: status 200, 429 if it is over a limit, or 503 if the store did not decide.
@@ -17,16 +17,22 @@ pub(super) async fn decide(app: &App, details: Details, body: &[u8]) -> Reply {
     };
     let request = match json.to_request() {
         Ok(request) => request,
-        Err(error) => return Problem::new(StatusCode::BAD_REQUEST, error.to_string()).into_reply(),
+        Err(error) => return bad_request(&error),
     };
     let decision = match rls::decide(app, Protocol::Http, &request).await {
         Ok(decision) => decision,
-        Err(error) => return error_reply::engine_error_reply(&error),
+        Err(DecideError::Request(error)) => return bad_request(&error),
+        Err(DecideError::Engine(error)) => return error_reply::engine_error_reply(&error),
     };
     let response = decision.response(&request, details);
     let mut out = String::new();
     rls::protojson::write(&response, &mut out);
     rls_reply(response.overall, out)
+}
+
+#[cold]
+fn bad_request(error: &RlsError) -> Reply {
+    Problem::new(StatusCode::BAD_REQUEST, error.to_string()).into_reply()
 }
 
 fn rls_reply(overall: Overall, body: String) -> Reply {

@@ -4,6 +4,7 @@ use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Method, StatusCode};
 use tidegate_core::text::did_you_mean;
 
+use super::allowed_hosts::{AllowedHosts, HostCheck};
 use super::connection::HttpRequest;
 use super::cross_site;
 use super::reply::{ErrorReply, Problem, Reply};
@@ -20,6 +21,7 @@ pub(super) struct Route<E: 'static> {
     /// As in the header `allow`.
     pub methods: &'static str,
     pub endpoint: E,
+    pub host: HostCheck,
 }
 
 /// Finds the endpoint of a request, or the reply that rejects it. `elsewhere` returns a hint for paths of the other
@@ -27,6 +29,7 @@ pub(super) struct Route<E: 'static> {
 pub(super) fn find_route<E: Copy>(
     routes: &[Route<E>],
     request: &HttpRequest,
+    hosts: &AllowedHosts,
     elsewhere: impl FnOnce(&str) -> Option<String>,
 ) -> Result<E, ErrorReply> {
     let path = request.uri().path();
@@ -39,6 +42,9 @@ pub(super) fn find_route<E: Copy>(
     let Some(route) = routes.iter().find(|route| route.matches_path(path)) else {
         return Err(Box::new(not_found(routes, path, elsewhere)));
     };
+    if route.host == HostCheck::Required {
+        hosts.check(request)?;
+    }
     match route.allows(request.method()) {
         Allowed::Yes => cross_site::reject_cross_site(request).map(|()| route.endpoint),
         Allowed::No => Err(Problem::method_not_allowed(path, route.methods).into_error_reply()),

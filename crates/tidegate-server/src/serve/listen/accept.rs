@@ -1,5 +1,6 @@
 //! A bound socket and its connections, up to a maximum number.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
+use super::connections_per_ip::{ConnectionsPerIp, IpPermit};
 use super::socket::Socket;
 use super::{Address, BindError, Stream, Tls};
 use crate::serve::{App, Protocol};
@@ -33,6 +35,7 @@ pub trait ConnectionHandler: Send + Sync + 'static {
 pub struct Listener {
     socket: Socket,
     address: Address,
+    per_ip: Option<Arc<ConnectionsPerIp>>,
 }
 
 /// How connections are accepted.
@@ -50,7 +53,13 @@ impl Listener {
     /// Binds the socket; `None` if the address is `off`.
     pub async fn bind(protocol: Protocol, address: &Address) -> Result<Option<Self>, BindError> {
         let bound = Socket::bind(protocol, address).await?;
-        Ok(bound.map(|(socket, address)| Self { socket, address }))
+        Ok(bound.map(|(socket, address)| Self { socket, address, per_ip: None }))
+    }
+
+    /// Accepts at most this many connections from one client. Further ones are closed immediately.
+    #[must_use]
+    pub fn with_connections_per_ip_max(self, max: Option<NonZeroUsize>) -> Self {
+        Self { per_ip: max.map(|max| Arc::new(ConnectionsPerIp::new(max))), ..self }
     }
 
     /// The address that was bound, with the actual port.
@@ -89,7 +98,11 @@ impl Listener {
                 app.metrics.count_over_connection_limit(S::PROTOCOL);
                 continue;
             };
-            let guard = ConnectionGuard::new(Arc::clone(&app), S::PROTOCOL, permit);
+            let Ok(ip_permit) = self.per_ip.as_ref().map_or(Ok(None), |per_ip| per_ip.count(&stream)) else {
+                app.metrics.count_refused_connection(S::PROTOCOL, "too_many_from_ip");
+                continue;
+            };
+            let guard = ConnectionGuard::new(Arc::clone(&app), S::PROTOCOL, permit, ip_permit);
             let (handler, tls) = (Arc::clone(&handler), tls.clone());
             options.tasks.spawn(async move {
                 if let Some(stream) = accept_tls(&guard.app, S::PROTOCOL, stream, tls.as_deref()).await {
@@ -100,17 +113,23 @@ impl Listener {
     }
 }
 
-/// Counts a connection and holds its permit. Releases both when dropped, also after a panic.
+/// Counts a connection and holds its permits. Releases all when dropped, also after a panic.
 struct ConnectionGuard {
     app: Arc<App>,
     protocol: Protocol,
     _permit: OwnedSemaphorePermit,
+    _ip_permit: Option<IpPermit>,
 }
 
 impl ConnectionGuard {
-    fn new(app: Arc<App>, protocol: Protocol, permit: OwnedSemaphorePermit) -> Self {
+    fn new(
+        app: Arc<App>,
+        protocol: Protocol,
+        permit: OwnedSemaphorePermit,
+        ip_permit: Option<IpPermit>,
+    ) -> Self {
         app.metrics.connection_opened(protocol);
-        Self { app, protocol, _permit: permit }
+        Self { app, protocol, _permit: permit, _ip_permit: ip_permit }
     }
 }
 

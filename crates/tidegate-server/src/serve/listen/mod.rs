@@ -4,12 +4,14 @@
 //! address.rs  text        ->  Address
 //! socket.rs   Address     ->  a bound socket
 //! accept.rs   the socket  ->  connections, each a task
+//! connections_per_ip.rs  the maximum of connections from one client
 //! tls.rs      certificates, and the TLS handshake
 //! stream.rs   a connection over TCP, TLS or a Unix socket
 //! ```
 
 mod accept;
 mod address;
+mod connections_per_ip;
 mod socket;
 mod stream;
 mod tls;

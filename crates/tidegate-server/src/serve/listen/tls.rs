@@ -1,6 +1,5 @@
 //! TLS: certificates from files, which can be replaced while connections are open.
 
-use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,6 +14,7 @@ use tokio_rustls::rustls::server::{NoClientAuth, WebPkiClientVerifier};
 use tokio_rustls::rustls::{self, RootCertStore, ServerConfig};
 
 use super::TlsError;
+use crate::regular_file;
 use crate::serve::Protocol;
 
 /// Maximum size of a certificate or key file, in bytes.
@@ -150,7 +150,7 @@ impl TlsFileContents {
 fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
     let mut bytes = Vec::new();
     let result =
-        File::open(path).and_then(|file| file.take(PEM_BYTES_MAX as u64 + 1).read_to_end(&mut bytes));
+        regular_file::open(path).and_then(|file| file.take(PEM_BYTES_MAX as u64 + 1).read_to_end(&mut bytes));
     match result {
         Err(error) => {
             let problem = format!("cannot read the file: {error}");

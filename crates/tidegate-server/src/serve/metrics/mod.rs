@@ -67,6 +67,7 @@ pub struct Metrics {
     rejected_requests: LabeledCounters,
     /// By operation and result.
     operations: LabeledCounters,
+    failed_logins: [AtomicU64; Protocol::ALL.len()],
     /// Decisions without the shared store, by the policy that replaced it.
     degraded_decisions: [AtomicU64; OnStoreFailure::ALL.len()],
     decision: [Histogram; Protocol::ALL.len()],
@@ -184,6 +185,11 @@ impl Metrics {
         self.rejected_requests.increment([protocol.as_str(), reason]);
     }
 
+    /// Counts a client that sent no secret or a wrong one.
+    pub fn count_failed_login(&self, protocol: Protocol) {
+        self.failed_logins[protocol as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Counts an operation other than a decision. Both labels are in snake case.
     pub fn count_operation(&self, operation: &'static str, result: &'static str) {
         self.operations.increment([operation, result]);
@@ -228,6 +234,7 @@ impl Metrics {
             refused_connections: LabeledCounters::new(),
             rejected_requests: LabeledCounters::new(),
             operations: LabeledCounters::new(),
+            failed_logins: Default::default(),
             degraded_decisions: Default::default(),
             decision: array::from_fn(|_| Histogram::default()),
             matching: Histogram::default(),

@@ -135,6 +135,12 @@ impl Metrics {
         let name = "tidegate_connections_refused_total";
         let help = "Connections refused or closed before their first request, by reason.";
         write_labeled(page, name, help, &self.refused_connections, ["protocol", "reason"]);
+        let name = "tidegate_failed_logins_total";
+        page.family(name, MetricType::Counter, "Missing or wrong tokens and wrong passwords.");
+        for protocol in [Protocol::Http, Protocol::Resp, Protocol::Admin] {
+            let count = self.failed_logins[protocol as usize].load(Ordering::Relaxed);
+            page.sample(name, &[("protocol", protocol.as_str())], count);
+        }
     }
 }
 

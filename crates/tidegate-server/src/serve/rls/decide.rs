@@ -6,10 +6,11 @@ use tidegate::store::Store as _;
 use tidegate::{Clock as _, DecideOutput, EngineError, Nanos, Timestamp};
 
 use super::{
-    Annotations, DescriptorStatus, DescriptorStatuses, Details, HitsMode, Overall, RlsCode, RlsRequest,
-    RlsResponse,
+    Annotations, DecideError, DescriptorStatus, DescriptorStatuses, Details, HitsMode, Overall, RlsCode,
+    RlsError, RlsRequest, RlsResponse,
 };
 use crate::serve::app::TOO_MANY_LIMITS;
+use crate::serve::settings::NegativeHits;
 use crate::serve::{App, Protocol};
 
 /// The result of a request.
@@ -39,17 +40,20 @@ enum RefundResult {
 /// for the state of the limits, and the response is marked as degraded.
 ///
 /// A request that matches too many limits, with its charges or its refunds, changes nothing: errors come before
-/// charges.
+/// charges. So does a request with refunds if the setting `negative_hits` refuses them.
 pub async fn decide(
     app: &App,
     protocol: Protocol,
     request: &RlsRequest<'_>,
-) -> Result<RlsDecision, EngineError> {
+) -> Result<RlsDecision, DecideError> {
     let charged = request.engine_descriptors(HitsMode::Charge);
     let engine_request = Request { domain: request.domain(), descriptors: &charged };
     if charged.len() == request.descriptors().len() {
         let output = app.check(protocol, &engine_request).await?;
         return Ok(RlsDecision { charged: Some(output), refund: RefundResult::None });
+    }
+    if app.negative_hits == NegativeHits::Reject {
+        return Err(DecideError::Request(RlsError::NegativeHits));
     }
     let refund = RefundRequest::new(request);
     refund.check_room(app, protocol)?;

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use tidegate::EngineError;
+
 use crate::json::{DESCRIPTORS_MAX, ENTRIES_MAX};
 
 /// What is wrong with a request, with a hint: `INVALID_ARGUMENT` in gRPC, status 400 in HTTP.
@@ -17,6 +19,8 @@ pub enum RlsError {
     TooManyEntries,
     /// The limit of a descriptor has no unit or an unknown one.
     UnknownUnit(u64),
+    /// A descriptor has negative hits, and `--negative-hits` does not allow refunds.
+    NegativeHits,
     /// A string is not UTF-8.
     NotUtf8(&'static str),
     /// The message is not protobuf.
@@ -49,6 +53,10 @@ impl fmt::Display for RlsError {
                 "`limit` of a descriptor has the unknown unit {unit} (hint: SECOND is 1, MINUTE 2, HOUR 3, \
                  DAY 4, MONTH 5, YEAR 6, WEEK 7)"
             ),
+            Self::NegativeHits => f.write_str(
+                "negative hits are refused: any client could refund what it used, so nothing was charged or refunded (hint: \
+                 set --negative-hits refund if all clients are trusted, or use /v1/refund of the admin listener)",
+            ),
             Self::NotUtf8(what) => write!(f, "{what} is not UTF-8 (hint: encode binary data as text)"),
             Self::Malformed { what, at } => write!(
                 f,
@@ -60,3 +68,18 @@ impl fmt::Display for RlsError {
 }
 
 impl std::error::Error for RlsError {}
+
+/// Why a request was not decided.
+#[derive(Debug)]
+pub enum DecideError {
+    /// The request is not allowed.
+    Request(RlsError),
+    /// The engine did not decide it. The error was counted.
+    Engine(EngineError),
+}
+
+impl From<EngineError> for DecideError {
+    fn from(error: EngineError) -> Self {
+        Self::Engine(error)
+    }
+}

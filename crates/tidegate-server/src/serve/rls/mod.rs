@@ -20,7 +20,7 @@ pub use annotations::{
     Annotations, DECISION_HEADER, DEGRADED_HEADER, DELAY_HEADER, DynamicMetadata, Header, RULE_HEADER,
 };
 pub use decide::{RlsDecision, decide};
-pub use error::RlsError;
+pub use error::{DecideError, RlsError};
 pub use request::{HitsMode, RlsDescriptor, RlsRequest};
 pub use response::{
     CurrentLimit, DURATION_SECONDS_MAX, DescriptorStatus, DescriptorStatuses, Overall, RlsCode, RlsResponse,

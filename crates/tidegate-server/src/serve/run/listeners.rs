@@ -6,8 +6,8 @@ use tokio_util::task::TaskTracker;
 
 use super::tasks;
 use crate::serve::grpc::Grpc;
-use crate::serve::http::Http;
 use crate::serve::http::admin::Admin;
+use crate::serve::http::{AllowedHosts, Http};
 use crate::serve::listen::{AcceptOptions, ConnectionHandler, Listener, Tls};
 use crate::serve::resp::{Resp, RespBounds};
 use crate::serve::settings::{Bounds, ServeArgs, Settings};
@@ -25,7 +25,9 @@ impl BoundListeners {
         let (mut listeners, mut problems) = (Vec::new(), Vec::new());
         for (protocol, address) in args.addresses() {
             match Listener::bind(protocol, address).await {
-                Ok(bound) => listeners.extend(bound.map(|listener| (protocol, listener))),
+                Ok(bound) => listeners.extend(bound.map(|listener| {
+                    (protocol, listener.with_connections_per_ip_max(args.connections_per_ip_max))
+                })),
                 Err(error) => problems.push(error.to_string()),
             }
         }
@@ -52,14 +54,19 @@ impl BoundListeners {
         for (protocol, listener) in self.listeners {
             let task = ListenerTask { listener, app: Arc::clone(app), options: options.clone() };
             match protocol {
-                Protocol::Http => task.spawn(Http::with_options(Arc::clone(app), bounds, details)),
+                Protocol::Http => {
+                    let hosts = AllowedHosts::for_address(task.listener.address(), &settings.args.http_hosts);
+                    let http = Http::with_options(Arc::clone(app), bounds, details);
+                    task.spawn(http.with_allowed_hosts(hosts).with_metrics_token(settings.metrics_token()));
+                }
                 Protocol::Grpc => task.spawn(Grpc::with_options(Arc::clone(app), bounds, details)),
                 Protocol::Resp => {
                     let password = settings.resp_password.clone();
                     task.spawn(Resp::with_options(Arc::clone(app), resp_bounds(bounds), password));
                 }
                 Protocol::Admin => {
-                    task.spawn(Admin::with_options(Arc::clone(app), bounds, settings.admin_token.clone()));
+                    let admin = Admin::with_options(Arc::clone(app), bounds, settings.admin_token.clone());
+                    task.spawn(admin.with_metrics_access(settings.args.metrics_access));
                 }
             }
         }

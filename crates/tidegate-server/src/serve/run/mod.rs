@@ -34,6 +34,7 @@ mod open_files;
 mod reload;
 mod snapshots;
 mod start;
+mod startup_warnings;
 mod stop;
 mod tasks;
 
@@ -50,6 +51,7 @@ use crate::cli;
 use crate::output::{self, CommandStatus, Failure};
 use listeners::BoundListeners;
 use start::RunningServer;
+use startup_warnings::StartupWarning;
 use stop::{DrainResult, StopSignals};
 
 /// How long blocking work, such as a reload of many files, may take after everything else has ended.
@@ -74,6 +76,7 @@ fn run(mut settings: Settings) -> Result<CommandStatus, Failure> {
     for warning in misspelled_variables().iter().chain(&settings.warnings) {
         tracing::warn!("{warning}");
     }
+    StartupWarning::find(&settings).iter().for_each(StartupWarning::log);
     let runtime = runtime(&settings)?;
     let mut server = match RunningServer::start(&settings, &runtime)? {
         Ok(server) => server,

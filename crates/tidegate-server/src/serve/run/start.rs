@@ -75,6 +75,7 @@ impl RunningServer {
         let denials = DenialLog::new(args.log_denials, args.log_keys);
         let app = Arc::new(App {
             fleet,
+            negative_hits: args.negative_hits,
             ..App::new(engine).with_denials(denials).with_descriptor_metrics(descriptors)
         });
         app.status.rules_loaded(args.rules.clone(), &app.engine.rules());

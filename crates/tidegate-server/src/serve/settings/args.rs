@@ -9,7 +9,10 @@ use std::time::Duration;
 
 use clap::{ArgAction, Parser, ValueHint};
 
-use super::values::{self, LogFormat, LogKeys, LogLevel, PrintAddresses, RlsDetails};
+use super::values::{
+    self, LogFormat, LogKeys, LogLevel, MetricsAccess, NegativeHits, PrintAddresses, ProtectedMode,
+    RlsDetails,
+};
 use super::{EnvoyRatelimitEnv, Secret, StoreLocation};
 use crate::serve::listen::Address;
 use crate::size::ByteSize;
@@ -188,10 +191,53 @@ pub struct ServeArgs {
         value_hint = ValueHint::FilePath, help_heading = "Access")]
     pub resp_password_file: Option<PathBuf>,
 
+    /// Whether RESP needs a password if other machines can reach it
+    #[arg(
+        long,
+        env = "TIDEGATE_RESP_PROTECTED_MODE",
+        value_name = "MODE",
+        value_enum,
+        default_value_t,
+        help_heading = "Access"
+    )]
+    pub resp_protected_mode: ProtectedMode,
+
+    /// Further names by which clients may call an HTTP listener on 127.0.0.1; others are refused (DNS rebinding)
+    #[arg(long, env = "TIDEGATE_HTTP_HOSTS", value_name = "NAME", value_delimiter = ',',
+        value_parser = values::host_name, help_heading = "Access")]
+    pub http_hosts: Vec<Box<str>>,
+
+    /// Whether /metrics needs the admin token
+    #[arg(
+        long,
+        env = "TIDEGATE_METRICS_ACCESS",
+        value_name = "HOW",
+        value_enum,
+        default_value_t,
+        help_heading = "Access"
+    )]
+    pub metrics_access: MetricsAccess,
+
+    /// What negative hits of Envoy's rate limit service do, over gRPC and /json
+    #[arg(
+        long,
+        env = "TIDEGATE_NEGATIVE_HITS",
+        value_name = "HOW",
+        value_enum,
+        default_value_t,
+        help_heading = "Access"
+    )]
+    pub negative_hits: NegativeHits,
+
     /// Maximum connections per listener, reduced if the limit of open files is too low; more are closed immediately
     #[arg(long, env = "TIDEGATE_CONNECTIONS_MAX", value_name = "NUMBER", default_value_t = CONNECTIONS_MAX_DEFAULT,
         value_parser = values::connections_max, help_heading = "Bounds")]
     pub connections_max: NonZeroUsize,
+
+    /// Maximum connections per listener from one client: an IPv4 address, or the first 64 bits of an IPv6 address
+    #[arg(long, env = "TIDEGATE_CONNECTIONS_PER_IP_MAX", value_name = "NUMBER",
+        value_parser = values::connections_per_ip_max, help_heading = "Bounds")]
+    pub connections_per_ip_max: Option<NonZeroUsize>,
 
     /// Maximum requests that wait for one key because of the action delay; more are denied
     #[arg(long, env = "TIDEGATE_QUEUE_MAX", value_name = "NUMBER", default_value = "16384",

@@ -1,6 +1,6 @@
 //! Settings that are valid one by one but contradict each other.
 
-use super::{ServeArgs, StoreLocation};
+use super::{ProtectedMode, ServeArgs, StoreLocation};
 use crate::serve::Protocol;
 use crate::serve::listen::Address;
 
@@ -10,6 +10,7 @@ pub fn find_conflicts(args: &ServeArgs) -> Vec<String> {
     check_addresses(args, &mut conflicts);
     check_tls(args, &mut conflicts);
     check_admin(args, &mut conflicts);
+    check_resp(args, &mut conflicts);
     check_secrets(args, &mut conflicts);
     check_store(args, &mut conflicts);
     conflicts
@@ -28,6 +29,13 @@ impl ServeArgs {
             Protocol::Resp => &self.resp,
             Protocol::Admin => &self.admin,
         }
+    }
+
+    /// Whether other machines can use RESP without showing a password or a certificate.
+    pub fn is_resp_open(&self) -> bool {
+        let has_password = self.resp_password.is_some() || self.resp_password_file.is_some();
+        let has_certificates = matches!(self.resp, Address::Tls(_)) && self.tls_client_ca.is_some();
+        !self.resp.is_local() && !has_password && !has_certificates
     }
 
     /// Whether any address uses TLS.
@@ -85,6 +93,17 @@ fn check_admin(args: &ServeArgs, conflicts: &mut Vec<String>) {
             "admin listens on {}, where other machines could reset limits (hint: set a token with \
              --admin-token-file or TIDEGATE_ADMIN_TOKEN, or listen on 127.0.0.1)",
             args.admin
+        ));
+    }
+}
+
+fn check_resp(args: &ServeArgs, conflicts: &mut Vec<String>) {
+    if args.is_resp_open() && args.resp_protected_mode == ProtectedMode::On {
+        conflicts.push(format!(
+            "resp listens on {} without a password, where other machines could charge any key (hint: set a password with \
+             --resp-password-file or TIDEGATE_RESP_PASSWORD, listen on 127.0.0.1, or allow it with \
+             --resp-protected-mode off)",
+            args.resp
         ));
     }
 }

@@ -19,7 +19,6 @@ mod store;
 mod values;
 
 use std::ffi::OsString;
-use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -30,6 +29,7 @@ use tidegate::redis::RedisSettings;
 use tidegate::rules::{LoadOptions, Report};
 
 use crate::json::REQUEST_BYTES_MAX;
+use crate::regular_file;
 use file::FileError;
 
 pub use args::{CONNECTIONS_MAX_DEFAULT, ServeArgs};
@@ -40,7 +40,9 @@ pub use envoy_ratelimit::{
 };
 pub use secret::{EmptySecret, Secret};
 pub use store::StoreLocation;
-pub use values::{LogFormat, LogKeys, LogLevel, PrintAddresses, RlsDetails};
+pub use values::{
+    LogFormat, LogKeys, LogLevel, MetricsAccess, NegativeHits, PrintAddresses, ProtectedMode, RlsDetails,
+};
 
 /// The largest secret file, in bytes.
 const SECRET_FILE_BYTES_MAX: u64 = 4 << 10;
@@ -156,6 +158,11 @@ impl Settings {
         })
     }
 
+    /// The token that `/metrics` of the HTTP listener needs.
+    pub fn metrics_token(&self) -> Option<Secret> {
+        self.admin_token.clone().filter(|_| self.args.metrics_access == MetricsAccess::Token)
+    }
+
     /// The time and size bounds of a connection.
     pub fn bounds(&self) -> Bounds {
         Bounds {
@@ -182,8 +189,8 @@ impl From<FileError> for SettingsError {
 /// Reads a secret from a file, without the final line break.
 fn read_secret(name: &str, path: &Path) -> Result<Secret, String> {
     let mut text = String::new();
-    let result =
-        File::open(path).and_then(|file| file.take(SECRET_FILE_BYTES_MAX + 1).read_to_string(&mut text));
+    let result = regular_file::open(path)
+        .and_then(|file| file.take(SECRET_FILE_BYTES_MAX + 1).read_to_string(&mut text));
     let path = path.display();
     match result {
         Err(error) => Err(format!("cannot read {name} `{path}`: {error} (hint: check the path)")),

@@ -14,6 +14,11 @@ pub struct Secret(Arc<str>);
 pub struct EmptySecret;
 
 impl Secret {
+    /// Its length.
+    pub fn bytes(&self) -> usize {
+        self.0.len()
+    }
+
     /// Whether the guess is right. The time depends only on the length of the guess, not on how much of it is right.
     pub fn matches(&self, guess: &[u8]) -> bool {
         let own = self.0.as_bytes();

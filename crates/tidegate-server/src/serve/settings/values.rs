@@ -66,6 +66,36 @@ pub enum RlsDetails {
     All,
 }
 
+/// What a descriptor with negative hits does. Clients of the data plane are not operators.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum NegativeHits {
+    /// It is an error, and the request changes nothing
+    #[default]
+    Reject,
+    /// It refunds hits
+    Refund,
+}
+
+/// Whether `/metrics` needs the admin token.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum MetricsAccess {
+    /// If there is an admin token
+    #[default]
+    Token,
+    /// No
+    Open,
+}
+
+/// Whether RESP on an address that other machines can reach needs a password.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum ProtectedMode {
+    /// The server does not start without one
+    #[default]
+    On,
+    /// The server starts, with a warning
+    Off,
+}
+
 /// The maximum of all durations. A longer one is probably a mistake.
 const TIME_MAX: Duration = Duration::from_secs(24 * 3_600);
 /// Rules and certificates are not checked more often.
@@ -81,6 +111,8 @@ const NAMESPACE_BYTES_MAX: usize = 32;
 const WAIT_REPLICAS_MAX: u32 = 100;
 const CONNECTIONS_MAX: usize = 1_000_000;
 const WORKERS_MAX: usize = 1_024;
+/// The longest name of DNS.
+const HOST_NAME_BYTES_MAX: usize = 253;
 
 /// Parses `--reload-every`.
 pub fn reload_every(text: &str) -> Result<Duration, String> {
@@ -151,9 +183,25 @@ pub fn connections_max(text: &str) -> Result<NonZeroUsize, String> {
     parse_count(text, CONNECTIONS_MAX)
 }
 
+/// Parses `--connections-per-ip-max`.
+pub fn connections_per_ip_max(text: &str) -> Result<NonZeroUsize, String> {
+    parse_count(text, CONNECTIONS_MAX)
+}
+
 /// Parses `--queue-max`. It cannot exceed the maximum of all waiting requests.
 pub fn queue_max(text: &str) -> Result<NonZeroUsize, String> {
     parse_count(text, usize::try_from(WAITERS_MAX).unwrap_or(usize::MAX))
+}
+
+/// Parses a name of `--http-hosts`.
+pub fn host_name(text: &str) -> Result<Box<str>, String> {
+    let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    match text.len() {
+        1..=HOST_NAME_BYTES_MAX if text.bytes().all(is_valid) => Ok(text.into()),
+        _ => Err(format!(
+            "`{text}` is not a host name (hint: limits.internal, without a scheme, a port or a path)"
+        )),
+    }
 }
 
 /// Parses `--workers`.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tidegate::store::NodeStore;
 use tidegate::{MemoryStore, StoreError, SystemClock};
 use tidegate_server::serve::rls::{self, DEGRADED_HEADER, Details, Header, Overall};
+use tidegate_server::serve::settings::NegativeHits;
 use tidegate_testing::fake_store::{FakeStore, StoreBehavior};
 
 use super::*;
@@ -31,7 +32,8 @@ fn shared() -> (App, FakeStore<SystemClock>) {
     let domains = rules::parse("rules.yaml", RULES).unwrap_or_else(|report| panic!("{report}")).domains;
     let memory = Arc::new(MemoryStore::bounded(1 << 20));
     let store = NodeStore::shared(Arc::new(remote.clone()), memory);
-    (App::new(Engine::with_store(domains, store, SystemClock::new()).unwrap()), remote)
+    let app = App::new(Engine::with_store(domains, store, SystemClock::new()).unwrap());
+    (App { negative_hits: NegativeHits::Refund, ..app }, remote)
 }
 
 fn respond(app: &App, details: Details, descriptors: &[&str]) -> Observed {

@@ -52,9 +52,29 @@ async fn a_peek_charges_nothing() {
     }
 }
 
+/// Any client could refund what it used. The error names the setting, and the other descriptors are not charged.
+#[tokio::test]
+async fn negative_hits_are_refused_by_default() {
+    let server = Server::with_rules(RULES).await;
+    let mut client = server.client().await;
+    send(&mut client, request([hits("a", 10)])).await;
+    for request_sent in [request([refunded_hits("a", 4)]), request([hits("b", 1), refunded_hits("a", 4)])] {
+        let status = call_error(&mut client, request_sent).await;
+        assert_eq!(status.code(), Code::InvalidArgument, "{status:?}");
+        assert!(status.message().contains("--negative-hits refund"), "{status:?}");
+    }
+    let peek = send(&mut client, request([hits("a", 0), hits("b", 0)])).await;
+    assert_eq!(peek.statuses.iter().map(|status| status.limit_remaining).collect::<Vec<_>>(), [0, 10]);
+    assert_eq!(server.metric_lines("tidegate_operations_total{"), [""; 0]);
+    assert_eq!(
+        server.metric_lines("tidegate_requests_rejected_total{"),
+        [r#"tidegate_requests_rejected_total{protocol="grpc",reason="invalid_argument"} 2"#]
+    );
+}
+
 #[tokio::test]
 async fn hits_are_refunded() {
-    let server = Server::with_rules(RULES).await;
+    let server = Server::with_refunds(RULES).await;
     let mut client = server.client().await;
     let spent = send(&mut client, request([hits("a", 10)])).await;
     assert_eq!((spent.overall_code, spent.statuses[0].limit_remaining), (OK, 0));
@@ -67,7 +87,7 @@ async fn hits_are_refunded() {
 
 #[tokio::test]
 async fn refunds_and_charges_in_one_request() {
-    let server = Server::with_rules(RULES).await;
+    let server = Server::with_refunds(RULES).await;
     let mut client = server.client().await;
     send(&mut client, request([hits("a", 10), hits("b", 9)])).await;
     let mixed = || {
@@ -95,7 +115,7 @@ rules:
   - { name: ten, key: [user], missing: skip, limit: '{algorithm: fixed_window, limit: 10, per: 1d, align: first_hit}' }
   - { name: slow, key: [slow], missing: skip, limit: '{algorithm: gcra, limit: 1, per: 100ms}', action: { delay: { max_wait: 20s } } }
 ";
-    let server = Server::with_rules(rules).await;
+    let server = Server::with_refunds(rules).await;
     let mut client = server.client().await;
     send(&mut client, request([hits("a", 10), descriptor(&[("slow", "x")])])).await;
     let answer = send(&mut client, request([refunded_hits("a", 3), descriptor(&[("slow", "x")])])).await;
@@ -105,7 +125,7 @@ rules:
 /// Refunds are counted. The peek that the server does after a refund is not.
 #[tokio::test]
 async fn refunds_are_counted() {
-    let server = Server::with_rules(RULES).await;
+    let server = Server::with_refunds(RULES).await;
     let mut client = server.client().await;
     send(&mut client, request([hits("a", 10)])).await;
     send(&mut client, request([refunded_hits("a", 4)])).await;
@@ -124,7 +144,7 @@ async fn too_many_limits_to_refund_charge_nothing() {
         "domain: api\nrules: [ {{ name: few, key: [few], missing: skip, limit: 10 per day }}, \
          {{ name: many, key: [user], missing: skip, limits: [ {limits} ] }} ]"
     );
-    let server = Server::with_rules(&rules).await;
+    let server = Server::with_refunds(&rules).await;
     let mut client = server.client().await;
     let few =
         || RateLimitDescriptor { hits_addend: Some(UInt64Value { value: 3 }), ..descriptor(&[("few", "x")]) };

@@ -12,6 +12,7 @@ use tidegate::rules;
 use tidegate_server::serve::grpc::Grpc;
 use tidegate_server::serve::listen::{AcceptOptions, Address, Listener};
 use tidegate_server::serve::rls::Details;
+use tidegate_server::serve::settings::NegativeHits;
 use tidegate_server::serve::{App, Bounds, Protocol};
 use tokio::time::{sleep, timeout};
 use tokio_util::task::TaskTracker;
@@ -38,9 +39,18 @@ impl Server {
         Self::with(rules, Bounds::default(), Details::default()).await
     }
 
+    /// A server that accepts negative hits.
+    pub async fn with_refunds(rules: &str) -> Self {
+        let app = App { negative_hits: NegativeHits::Refund, ..app_with_rules(rules) };
+        Self::start(app, Bounds::default(), Details::default()).await
+    }
+
     pub async fn with(rules: &str, bounds: Bounds, details: Details) -> Self {
-        let domains = rules::parse("rules.yaml", rules).unwrap().domains;
-        let app = Arc::new(App::in_memory(domains).unwrap());
+        Self::start(app_with_rules(rules), bounds, details).await
+    }
+
+    async fn start(app: App, bounds: Bounds, details: Details) -> Self {
+        let app = Arc::new(app);
         let listener =
             Listener::bind(Protocol::Grpc, &"127.0.0.1:0".parse().unwrap()).await.unwrap().unwrap();
         let &Address::Tcp(address) = listener.address() else { panic!("{}", listener.address()) };
@@ -81,6 +91,10 @@ impl Server {
         let page = self.app.metrics_page();
         page.lines().filter(|line| line.starts_with(metric)).map(str::to_owned).collect()
     }
+}
+
+fn app_with_rules(rules: &str) -> App {
+    App::in_memory(rules::parse("rules.yaml", rules).unwrap().domains).unwrap()
 }
 
 pub fn descriptor(entries: &[(&str, &str)]) -> RateLimitDescriptor {

@@ -1,5 +1,7 @@
 //! The admin listener.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::server::ServerOptions;
@@ -308,6 +310,21 @@ fn a_token_is_required() {
     // With a token, a host name is allowed.
     admin.send("GET /v1/rules HTTP/1.1\r\nhost: tidegate.internal\r\nauthorization: Bearer s3cret\r\n\r\n");
     assert_eq!(admin.reply().status, 200);
+}
+
+#[test]
+fn failed_logins_are_delayed_and_counted() {
+    let failed_login_delay = Duration::from_secs(3_600);
+    let token = Some("s3cret".parse().unwrap());
+    let server = Server::with(RULES, ServerOptions { token, failed_login_delay, ..ServerOptions::default() });
+    let sample = r#"tidegate_failed_logins_total{protocol="admin"} 1"#;
+    let mut guesser = Client::connect(server.admin);
+    guesser.send("GET /v1/rules HTTP/1.1\r\nhost: a\r\nauthorization: Bearer x\r\n\r\n".repeat(2));
+    wait_until(&server, sample, || server.app.metrics_page().contains(sample));
+    guesser.assert_silent();
+    let mut admin = Client::connect(server.admin);
+    assert_eq!(admin.request("GET", "/v1/rules", &["authorization: Bearer s3cret"], b"").status, 200);
+    assert!(server.app.metrics_page().contains(sample), "the second guess waits for the answer to the first");
 }
 
 #[test]

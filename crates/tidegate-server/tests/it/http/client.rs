@@ -67,6 +67,14 @@ impl Client {
         self.reply()
     }
 
+    /// Asserts that nothing has arrived.
+    #[track_caller]
+    pub fn assert_silent(&mut self) {
+        self.stream.set_nonblocking(true).unwrap();
+        assert_eq!(self.stream.read(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock);
+        self.stream.set_nonblocking(false).unwrap();
+    }
+
     /// Reads the next reply.
     #[track_caller]
     pub fn reply(&mut self) -> Response {

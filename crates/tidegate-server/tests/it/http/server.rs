@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::rules;
+use tidegate_server::serve::failed_logins::FailedLogins;
 use tidegate_server::serve::http::Http;
 use tidegate_server::serve::http::admin::Admin;
 use tidegate_server::serve::listen::{AcceptOptions, Address, ConnectionHandler, Listener};
@@ -34,6 +35,7 @@ pub struct Server {
 pub struct ServerOptions {
     pub bounds: Bounds,
     pub token: Option<Secret>,
+    pub failed_login_delay: Duration,
 }
 
 impl Server {
@@ -64,7 +66,7 @@ impl Server {
     }
 
     fn start(app: App, start: ServerOptions) -> Self {
-        let app = Arc::new(app);
+        let app = Arc::new(App { failed_logins: FailedLogins::with_delay(start.failed_login_delay), ..app });
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let tasks = TaskTracker::new();

@@ -13,6 +13,7 @@ use tidegate_server::serve::http::Http;
 use tidegate_server::serve::http::admin::Admin;
 use tidegate_server::serve::listen::{AcceptOptions, Address, ConnectionHandler, Listener};
 use tidegate_server::serve::resp::{Resp, RespBounds};
+use tidegate_server::serve::settings::NegativeHits;
 use tidegate_server::serve::{App, Fleet};
 use tokio::runtime::Runtime;
 use tokio_util::task::TaskTracker;
@@ -63,7 +64,8 @@ impl Server {
         let node_store = NodeStore::shared(Arc::clone(&store) as _, memory);
         let engine =
             Engine::with_store(options.domains, node_store, SystemClock::new()).expect("valid rules");
-        let app = Arc::new(App::new(engine).with_fleet(Fleet::new(store, redis.url())));
+        let app = App::new(engine).with_fleet(Fleet::new(store, redis.url()));
+        let app = Arc::new(App { negative_hits: NegativeHits::Refund, ..app });
         let serving = ListenerStarter { runtime: &runtime, app: &app };
         let http = serving.with(Http::new(Arc::clone(&app)));
         let grpc = serving.with(Grpc::new(Arc::clone(&app)));

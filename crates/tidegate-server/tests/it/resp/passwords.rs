@@ -1,6 +1,9 @@
 //! With and without a password.
 
+use std::time::Duration;
+
 use crate::resp::{Options, Server};
+use crate::support::wait_until;
 
 const OK: &str = "+OK\r\n";
 const WRONG: &str = "-WRONGPASS invalid username-password pair or user is disabled.\r\n";
@@ -49,6 +52,34 @@ fn commands_need_the_password() {
     other.assert_reply(&["PING"], NO_AUTH);
     assert!(other.call(&["HELLO", "3", "AUTH", "default", "s3cret"]).starts_with("%7\r\n"));
     other.assert_reply(&["PING"], "+PONG\r\n");
+}
+
+/// A connection has one guess at a time, and the answer is late. Other connections are not affected.
+#[test]
+fn failed_logins_are_delayed_and_counted() {
+    const NEVER: Duration = Duration::from_secs(3_600);
+    let options = Options { password: Some("s3cret"), failed_login_delay: NEVER, ..Options::default() };
+    let server = Server::start(&options);
+    let failed = || {
+        let page = server.app.metrics_page();
+        let sample = r#"tidegate_failed_logins_total{protocol="resp"} "#;
+        page.lines()
+            .find_map(|line| line.strip_prefix(sample))
+            .expect("a sample")
+            .parse::<u64>()
+            .expect("a number")
+    };
+    for (index, guess) in
+        ["AUTH x\r\n", "AUTH default x\r\n", "HELLO 3 AUTH default x\r\n"].iter().enumerate()
+    {
+        let mut client = server.connect();
+        client.send(guess.repeat(3));
+        wait_until("a failed login", || failed() == index as u64 + 1);
+        client.assert_silent();
+        let mut other = server.connect();
+        other.assert_reply(&["AUTH", "s3cret"], OK);
+    }
+    assert_eq!(failed(), 3, "the other guesses of each connection wait");
 }
 
 /// As in the pipeline of a client that connects: commands after AUTH are answered.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tidegate::rules;
 use tidegate::rules::{Descriptor, Entry, Request};
+use tidegate_server::serve::failed_logins::FailedLogins;
 use tidegate_server::serve::listen::{AcceptOptions, Address, Listener};
 use tidegate_server::serve::resp::{Resp, RespBounds};
 use tidegate_server::serve::settings::Secret;
@@ -25,6 +26,7 @@ pub struct Options<'a> {
     pub rules: &'a str,
     pub bounds: RespBounds,
     pub password: Option<&'a str>,
+    pub failed_login_delay: Duration,
 }
 
 /// A server. It ends with its runtime.
@@ -48,7 +50,9 @@ impl Server {
             "" => Vec::new(),
             text => rules::parse("rules.yaml", text).expect("these are rules").domains,
         };
-        let app = Arc::new(App::in_memory(domains).expect("they go together"));
+        let app = App::in_memory(domains).expect("they go together");
+        let failed_logins = FailedLogins::with_delay(options.failed_login_delay);
+        let app = Arc::new(App { failed_logins, ..app });
         let any: Address = "127.0.0.1:0".parse().expect("an address");
         let listener = runtime.block_on(Listener::bind(Protocol::Resp, &any)).expect("a free port");
         let listener = listener.expect("it is not off");
@@ -191,6 +195,15 @@ impl Client {
         }
         line.truncate(line.len() - 2);
         String::from_utf8(line).expect("text")
+    }
+
+    /// Asserts that nothing has arrived.
+    #[track_caller]
+    pub fn assert_silent(&mut self) {
+        self.stream.set_nonblocking(true).expect("a socket");
+        let read = self.stream.read(&mut [0]);
+        assert_eq!(read.expect_err("no answer").kind(), ErrorKind::WouldBlock);
+        self.stream.set_nonblocking(false).expect("a socket");
     }
 
     /// Closes the sending side, and keeps reading.

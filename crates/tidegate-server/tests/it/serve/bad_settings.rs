@@ -31,6 +31,9 @@ fn values_of_flags() {
         ("--log-keys", "no", "[possible values: hashed, plain]"),
         ("--rls-details", "some", "[possible values: off, marked, all]"),
         ("--print-addresses", "xml", "[possible values: text, json]"),
+        ("--http-hosts", "http://limits.internal", "`http://limits.internal` is not a host name (hint: "),
+        ("--connections-per-ip-max", "0", "`0` is not a number from 1 to 1000000 (hint: "),
+        ("--negative-hits", "yes", "[possible values: reject, refund]"),
         ("--log-denials", "-1", "invalid value '-1'"),
     ];
     for (flag, value, message) in cases {
@@ -115,7 +118,7 @@ fn invalid_settings_files() {
 
 #[test]
 fn conflicting_settings() {
-    let cases: [(&[&str], &str, &str); 9] = [
+    let cases: [(&[&str], &str, &str); 10] = [
         (
             &["--http", "off", "--grpc", "off", "--resp", "off", "--admin", "off"],
             "http, grpc, resp and admin are all off",
@@ -139,6 +142,11 @@ fn conflicting_settings() {
         (&["--tls-client-ca", "x"], "tls_client_ca is set, but no address uses TLS", "write `tls:` before"),
         (&["--admin", "0.0.0.0:0"], "admin listens on 0.0.0.0:0, where other machines", "--admin-token-file"),
         (&["--admin", "[::]:0"], "admin listens on [::]:0, where other machines", "--admin-token-file"),
+        (
+            &["--resp", "0.0.0.0:0"],
+            "resp listens on 0.0.0.0:0 without a password",
+            "--resp-protected-mode off",
+        ),
         (
             &["--http", "127.0.0.1:7", "--resp", "127.0.0.1:7"],
             "http and resp cannot both listen on 127.0.0.1:7",

@@ -1,4 +1,4 @@
-//! `--connections-max` and `--queue-max`.
+//! `--connections-max`, `--connections-per-ip-max` and `--queue-max`.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -28,6 +28,27 @@ fn connections_over_the_limit_are_closed() {
         let sent = stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
         let mut answer = String::new();
         sent.is_ok() && stream.read_to_string(&mut answer).is_ok() && answer.starts_with("HTTP/1.1 200")
+    });
+}
+
+/// All connections of a test come from one address.
+#[test]
+fn connections_of_one_client_over_its_limit_are_closed() {
+    let server = Server::start(&["--connections-per-ip-max", "2"]);
+    let open = || TcpStream::connect(server.address("resp")).unwrap();
+    let mut held = [open(), open()];
+    for connection in &mut held {
+        connection.write_all(b"PING\r\n").unwrap();
+        connection.read_exact(&mut [0; b"+PONG\r\n".len()]).unwrap();
+    }
+    assert_eq!(open().read(&mut [0]).unwrap_or(0), 0, "the connection is closed");
+    let metrics = http_request(connect(server.address("admin")), "GET", "/metrics", "").body;
+    let refused = r#"tidegate_connections_refused_total{protocol="resp",reason="too_many_from_ip"} 1"#;
+    assert!(metrics.lines().any(|line| line == refused), "{metrics}");
+    drop(held);
+    wait_until("there is room again", || {
+        let mut stream = open();
+        stream.write_all(b"PING\r\n").is_ok() && stream.read_exact(&mut [0]).is_ok()
     });
 }
 

@@ -29,3 +29,20 @@ fn lines_of_libraries_are_limited() {
     // Ten in each window. The test may begin at the end of one.
     assert!((1..=20).contains(&lines), "{lines} lines: {log}");
 }
+
+#[test]
+fn failed_logins_have_few_lines() {
+    let server = Server::start(&["--resp-password", "a-long-password-for-tests"]);
+    let mut clients: Vec<_> =
+        (0..50).map(|_| TcpStream::connect(server.address("resp")).expect("the server listens")).collect();
+    clients.iter_mut().for_each(|client| client.write_all(b"AUTH wrong\r\n").unwrap());
+    for client in &mut clients {
+        let mut answer = [0; 10];
+        client.read_exact(&mut answer).expect("an answer");
+        assert_eq!(&answer, b"-WRONGPASS");
+    }
+    let log = server.stop();
+    let lines = log.lines().filter(|line| line.contains("clients sent a wrong secret")).count();
+    // One in each window of ten seconds.
+    assert!((1..=10).contains(&lines), "{lines} lines: {log}");
+}

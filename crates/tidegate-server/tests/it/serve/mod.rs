@@ -1,5 +1,6 @@
 //! `tidegate serve`, run as an operator runs it: settings, reloads, signals, sockets, encryption.
 
+mod access;
 mod addresses;
 mod bad_settings;
 mod bounds;
@@ -7,13 +8,14 @@ mod certificates;
 mod documents;
 mod envoy_ratelimit;
 mod lease_memory;
-mod precedence;
 mod log_lines;
+mod precedence;
 mod reload;
 mod restart;
 pub mod server;
 mod shutdown;
 mod sockets;
+mod startup_warnings;
 mod system_limits;
 mod tls;
 

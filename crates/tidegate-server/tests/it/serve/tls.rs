@@ -181,6 +181,42 @@ fn sighup_reloads_the_certificate() {
     });
 }
 
+/// Opening a FIFO waits for a writer, and no writer comes. Rules are still reloaded.
+#[test]
+fn a_fifo_as_a_certificate_does_not_block_reloads() {
+    let setup = Setup::new();
+    let server = setup.start(&["--reload-every", "10ms"]);
+    replace_by_fifo(&setup.cert);
+    wait_until("the certificate is rejected", || !server.health()["certificate"]["failure"].is_null());
+    server.wait_for_log("it is not a regular file");
+    write_by_rename(&setup.rules, "domain: api\nrules: [ { name: none, limit: 0 per second } ]\n");
+    wait_until("the new rules are active", || check(&setup.client(&[]), &server).unwrap() == 429);
+    // The same for a FIFO in place of the rules.
+    replace_by_fifo(&setup.rules);
+    wait_until("the rules are rejected", || !server.health()["rules"]["failure"].is_null());
+    let reloaded = http_request(connect(server.address("admin")), "POST", "/v1/reload", "{}");
+    assert_eq!(reloaded.status, 422, "{reloaded:?}");
+    server.stop();
+}
+
+#[test]
+fn a_fifo_as_a_secret_is_refused() {
+    let directory = Directory::new();
+    let fifo = directory.write("token", "");
+    replace_by_fifo(&fifo);
+    for flag in ["--admin-token-file", "--resp-password-file"] {
+        let run = run_to_exit(&[flag, &fifo], &[]);
+        assert_eq!(run.code, Some(2), "{}", run.err);
+        assert!(run.err.contains("it is not a regular file"), "{}", run.err);
+    }
+}
+
+fn replace_by_fifo(path: &str) {
+    let new = format!("{path}.fifo");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &*new, rustix::fs::Mode::RUSR).unwrap();
+    std::fs::rename(new, path).unwrap();
+}
+
 #[test]
 fn unusable_certificate_files() {
     let setup = Setup::new();

@@ -11,12 +11,13 @@ use std::task::{Context, Poll, ready};
 
 use bytes::{Bytes, BytesMut};
 
+use crate::serve::Protocol;
 use crate::serve::grpc::GrpcShared;
 use crate::serve::grpc::framing::write_framed;
 use crate::serve::grpc::messages::{read_request, write_response};
 use crate::serve::grpc::status::{GrpcCode, GrpcStatus};
 use crate::serve::grpc::wire::Writer;
-use crate::serve::{Protocol, rls};
+use crate::serve::rls::{self, DecideError, RlsError};
 
 /// Size of the buffer for responses, in bytes.
 const OUT_BYTES: usize = 4 << 10;
@@ -114,15 +115,17 @@ impl DecisionSlot {
 /// From a message to a response that is ready to be sent. Counts errors of the message.
 async fn decide(buffers: &mut CallBuffers) -> CallResult {
     let CallBuffers { shared, message, out, parts_bytes } = buffers;
-    let request = read_request(message).map_err(|error| {
+    let invalid = |error: RlsError| {
         let status = GrpcStatus::new(GrpcCode::InvalidArgument, error.to_string());
         shared.count_rejected(&status);
         status
-    })?;
+    };
+    let request = read_request(message).map_err(invalid)?;
     parts_bytes.store(request.heap_bytes(), Ordering::Relaxed);
-    // `rls::decide` counts its own errors.
-    let decided = rls::decide(&shared.app, Protocol::Grpc, &request).await;
-    let decided = decided.map_err(|error| GrpcStatus::new(GrpcCode::Internal, error.to_string()))?;
+    let decided = rls::decide(&shared.app, Protocol::Grpc, &request).await.map_err(|error| match error {
+        DecideError::Request(error) => invalid(error),
+        DecideError::Engine(error) => GrpcStatus::new(GrpcCode::Internal, error.to_string()),
+    })?;
     let response = decided.response(&request, shared.details);
     // Rarely needed: a buffer serves several responses.
     if out.capacity() - out.len() < OUT_BYTES / 8 {

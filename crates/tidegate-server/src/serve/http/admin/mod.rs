@@ -21,6 +21,7 @@ use bytes::Bytes;
 use hyper::header::CONTENT_TYPE;
 use hyper::{Method, StatusCode};
 
+use super::allowed_hosts::{AllowedHosts, HostCheck};
 use super::body;
 use super::connection::{self, ConnectionContext, HttpRequest, RequestHandler};
 use super::health::{self, Audience};
@@ -28,7 +29,7 @@ use super::reply::{self, ContentType, ErrorReply, Reply, reply};
 use super::routes::{self, JsonContentType, Route};
 use super::tracker::RequestGuard;
 use crate::serve::listen::{ConnectionHandler, Stream};
-use crate::serve::settings::{Bounds, Secret};
+use crate::serve::settings::{Bounds, MetricsAccess, Secret};
 use crate::serve::{App, Protocol};
 use access::AdminAccess;
 use changes::AdminChange;
@@ -38,6 +39,7 @@ pub struct Admin {
     app: Arc<App>,
     bounds: Bounds,
     token: Option<Secret>,
+    metrics: MetricsAccess,
 }
 
 /// The endpoints.
@@ -57,18 +59,23 @@ enum AdminEndpoint {
 }
 
 const ROUTES: [Route<AdminEndpoint>; 11] = [
-    Route { path: "/healthz", methods: "GET, HEAD", endpoint: AdminEndpoint::Health },
-    Route { path: "/readyz", methods: "GET, HEAD", endpoint: AdminEndpoint::Ready },
-    Route { path: "/metrics", methods: "GET, HEAD", endpoint: AdminEndpoint::Metrics },
-    Route { path: "/v1/rules", methods: "GET, HEAD", endpoint: AdminEndpoint::Rules },
-    Route { path: "/v1/signals", methods: "GET, HEAD", endpoint: AdminEndpoint::Signals },
-    Route { path: "/v1/signals/{name}", methods: "GET, HEAD, PUT", endpoint: AdminEndpoint::Signal },
-    Route { path: "/v1/refund", methods: "POST", endpoint: AdminEndpoint::Refund },
-    Route { path: "/v1/reset", methods: "POST", endpoint: AdminEndpoint::Reset },
-    Route { path: "/v1/reload", methods: "POST", endpoint: AdminEndpoint::Reload },
-    Route { path: "/openapi.json", methods: "GET, HEAD", endpoint: AdminEndpoint::OpenApi },
-    Route { path: "/", methods: "GET, HEAD", endpoint: AdminEndpoint::Index },
+    route("/healthz", "GET, HEAD", AdminEndpoint::Health),
+    route("/readyz", "GET, HEAD", AdminEndpoint::Ready),
+    route("/metrics", "GET, HEAD", AdminEndpoint::Metrics),
+    route("/v1/rules", "GET, HEAD", AdminEndpoint::Rules),
+    route("/v1/signals", "GET, HEAD", AdminEndpoint::Signals),
+    route("/v1/signals/{name}", "GET, HEAD, PUT", AdminEndpoint::Signal),
+    route("/v1/refund", "POST", AdminEndpoint::Refund),
+    route("/v1/reset", "POST", AdminEndpoint::Reset),
+    route("/v1/reload", "POST", AdminEndpoint::Reload),
+    route("/openapi.json", "GET, HEAD", AdminEndpoint::OpenApi),
+    route("/", "GET, HEAD", AdminEndpoint::Index),
 ];
+
+/// `access.rs` checks the host.
+const fn route(path: &'static str, methods: &'static str, endpoint: AdminEndpoint) -> Route<AdminEndpoint> {
+    Route { path, methods, endpoint, host: HostCheck::None }
+}
 
 /// The hint for a request to the HTTP listener with a path of the admin listener.
 pub(super) fn wrong_listener_hint(path: &str) -> Option<String> {
@@ -84,7 +91,13 @@ impl Admin {
 
     /// With these bounds. If there is a token, operators must send it.
     pub fn with_options(app: Arc<App>, bounds: Bounds, token: Option<Secret>) -> Self {
-        Self { app, bounds, token }
+        Self { app, bounds, token, metrics: MetricsAccess::default() }
+    }
+
+    /// Whether `/metrics` needs the token.
+    #[must_use]
+    pub fn with_metrics_access(self, metrics: MetricsAccess) -> Self {
+        Self { metrics, ..self }
     }
 }
 
@@ -92,7 +105,7 @@ impl ConnectionHandler for Admin {
     const PROTOCOL: Protocol = Protocol::Admin;
 
     async fn serve(&self, stream: Stream) {
-        let access = AdminAccess::new(self.token.as_ref(), &stream);
+        let access = AdminAccess::new(self.token.as_ref(), self.metrics, &stream);
         let context = ConnectionContext { app: &self.app, protocol: Self::PROTOCOL, bounds: &self.bounds };
         connection::serve(&AdminHandler { admin: self, access }, stream, context).await;
     }
@@ -116,8 +129,8 @@ impl AdminHandler<'_> {
     /// Answers a request.
     async fn answer(&self, request: HttpRequest, guard: &RequestGuard<'_>) -> Result<Reply, ErrorReply> {
         let app = &*self.admin.app;
-        self.access.check(&request)?;
-        Ok(match routes::find_route(&ROUTES, &request, |_| None)? {
+        self.access.check(&request, app).await?;
+        Ok(match routes::find_route(&ROUTES, &request, &AllowedHosts::Any, |_| None)? {
             AdminEndpoint::Health => health::healthz(app, &request, Audience::Operators),
             AdminEndpoint::Ready => health::readyz(app),
             AdminEndpoint::Metrics => health::metrics(app),

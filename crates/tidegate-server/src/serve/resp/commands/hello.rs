@@ -1,10 +1,11 @@
 //! `HELLO` and `AUTH`: protocol version and authentication.
 
-use super::CommandContext;
 use super::client::{BAD_NAME, is_valid_name};
 use super::throttle::parse_integer;
+use super::{CommandContext, CommandStep, DeferredReply, StoreAccess};
+use crate::serve::Protocol;
 use crate::serve::resp::parse::{Arguments, AuthState};
-use crate::serve::resp::reply::RespVersion;
+use crate::serve::resp::reply::{Replies, RespVersion};
 
 /// The only user.
 const USER: &[u8] = b"default";
@@ -24,37 +25,47 @@ struct Login<'a> {
 }
 
 /// `AUTH password`, `AUTH default password`.
-pub(super) fn auth(arguments: &Arguments<'_>, context: &mut CommandContext<'_, '_>) {
+pub(super) fn auth<'s>(arguments: &Arguments<'_>, context: &mut CommandContext<'s, '_>) -> CommandStep<'s> {
     let login = match (arguments.get(1), arguments.get(2), arguments.len()) {
         (Some(_), None, _) if context.shared.password.is_none() => {
-            return context.replies.error(
+            context.replies.error(
                 "ERR AUTH <password> called without any password configured for the default user. \
                  Are you sure your configuration is correct?",
             );
+            return CommandStep::Continue;
         }
         (Some(password), None, _) => Login { user: USER, password },
         (Some(user), Some(password), 3) => Login { user, password },
-        _ => return context.replies.error("ERR syntax error"),
+        _ => {
+            context.replies.error("ERR syntax error");
+            return CommandStep::Continue;
+        }
     };
     match login.is_valid(context) {
         true => {
             context.session.auth = AuthState::Authenticated;
             context.replies.simple_string("OK");
+            CommandStep::Continue
         }
-        false => context.replies.error(WRONG_PASSWORD),
+        false => failed_login(context),
     }
 }
 
 /// `HELLO [2|3 [AUTH user password] [SETNAME name]]`.
-pub(super) fn hello(arguments: &Arguments<'_>, context: &mut CommandContext<'_, '_>) {
-    let options = match parse_options(arguments) {
-        Ok(options) => options,
-        Err(error) => return context.replies.error(error),
-    };
-    if let Some(login) = options.login {
-        if !login.is_valid(context) {
-            return context.replies.error(WRONG_PASSWORD);
+pub(super) fn hello<'s>(arguments: &Arguments<'_>, context: &mut CommandContext<'s, '_>) -> CommandStep<'s> {
+    match parse_options(arguments) {
+        Ok(HelloOptions { login: Some(login), .. }) if !login.is_valid(context) => {
+            return failed_login(context);
         }
+        Ok(options) => greet(&options, context),
+        Err(error) => context.replies.error(error),
+    }
+    CommandStep::Continue
+}
+
+/// Applies the options of `HELLO`, whose login is valid.
+fn greet(options: &HelloOptions<'_>, context: &mut CommandContext<'_, '_>) {
+    if options.login.is_some() {
         context.session.auth = AuthState::Authenticated;
     }
     if context.session.auth == AuthState::Unauthenticated {
@@ -74,6 +85,19 @@ pub(super) fn hello(arguments: &Arguments<'_>, context: &mut CommandContext<'_, 
         context.replies.set_version(version);
     }
     write_server_info(context);
+}
+
+/// Answers a wrong login, later. The next login of the connection waits for this answer.
+#[cold]
+fn failed_login<'s>(context: &mut CommandContext<'s, '_>) -> CommandStep<'s> {
+    let delay = context.shared.app.failed_login(Protocol::Resp);
+    let mut replies = Replies::new(context.replies.version());
+    replies.error(WRONG_PASSWORD);
+    let reply = Box::pin(async move {
+        delay.await;
+        replies
+    });
+    CommandStep::Later(DeferredReply { access: StoreAccess::Write, reply, bytes: 0 })
 }
 
 fn parse_options<'a>(arguments: &Arguments<'a>) -> Result<HelloOptions<'a>, String> {

@@ -1,0 +1,112 @@
+//! Settings that are allowed but weaken the security of the server. Each warning has a code that does not change.
+
+use std::fmt;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use crate::serve::listen::Address;
+use crate::serve::settings::{Secret, Settings};
+
+/// A shorter secret can be guessed.
+const SECRET_BYTES_MIN: usize = 16;
+/// The mode bit that lets every user read.
+const EVERYONE_READS: u32 = 0o004;
+
+/// A warning at the start of the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StartupWarning {
+    /// Other users can write to the data directory.
+    DataDirWritable { path: PathBuf, mode: u32 },
+    /// A secret is short.
+    ShortSecret { setting: &'static str, bytes: usize },
+    /// Every user can read the file of a secret.
+    SecretFileReadable { setting: &'static str, path: PathBuf, mode: u32 },
+    /// Other machines send a secret without TLS.
+    PlaintextSecret { setting: &'static str, address: Address },
+    /// Other machines can use RESP without a password.
+    RespWithoutPassword { address: Address },
+}
+
+impl StartupWarning {
+    /// Finds the warnings for these settings. The data directory is checked when it is opened.
+    pub fn find(settings: &Settings) -> Vec<Self> {
+        let args = &settings.args;
+        let secrets = [
+            ("admin_token", &settings.admin_token, args.admin_token_file.as_deref(), &args.admin),
+            ("resp_password", &settings.resp_password, args.resp_password_file.as_deref(), &args.resp),
+        ];
+        let mut warnings = Vec::new();
+        for (setting, secret, file, address) in secrets {
+            let Some(secret) = secret else { continue };
+            warnings.extend(Self::short_secret(setting, secret));
+            warnings.extend(file.and_then(|path| Self::secret_file_readable(setting, path)));
+            if matches!(address, Address::Tcp(_)) && !address.is_local() {
+                warnings.push(Self::PlaintextSecret { setting, address: address.clone() });
+            }
+        }
+        if args.is_resp_open() {
+            warnings.push(Self::RespWithoutPassword { address: args.resp.clone() });
+        }
+        warnings
+    }
+
+    /// Writes the warning to the log.
+    pub fn log(&self) {
+        tracing::warn!(code = self.code(), "{self}");
+    }
+
+    /// The code, for people who search for it or ignore it.
+    fn code(&self) -> &'static str {
+        match self {
+            Self::DataDirWritable { .. } => "data-dir-writable",
+            Self::ShortSecret { .. } => "short-secret",
+            Self::SecretFileReadable { .. } => "secret-file-readable",
+            Self::PlaintextSecret { .. } => "plaintext-secret",
+            Self::RespWithoutPassword { .. } => "resp-without-password",
+        }
+    }
+
+    fn short_secret(setting: &'static str, secret: &Secret) -> Option<Self> {
+        let bytes = secret.bytes();
+        (bytes < SECRET_BYTES_MIN).then_some(Self::ShortSecret { setting, bytes })
+    }
+
+    fn secret_file_readable(setting: &'static str, path: &Path) -> Option<Self> {
+        let mode = fs::metadata(path).ok()?.mode() & 0o777;
+        let warning = || Self::SecretFileReadable { setting, path: path.to_owned(), mode };
+        (mode & EVERYONE_READS != 0).then(warning)
+    }
+}
+
+impl fmt::Display for StartupWarning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::DataDirWritable { path, mode } => write!(
+                f,
+                "other users can write to data_dir `{}` (mode {mode:03o}) and change the counters (hint: chmod go-w)",
+                path.display()
+            ),
+            Self::ShortSecret { setting, bytes } => write!(
+                f,
+                "{setting} has {bytes} bytes and can be guessed (hint: use at least {SECRET_BYTES_MIN}: `openssl rand \
+                 -hex 32`)"
+            ),
+            Self::SecretFileReadable { setting, path, mode } => write!(
+                f,
+                "every user of the machine can read {setting}_file `{}` (mode {mode:03o}) (hint: chmod o-r)",
+                path.display()
+            ),
+            Self::PlaintextSecret { setting, address } => write!(
+                f,
+                "clients send {setting} to {address} without TLS, where others on the network can read it (hint: listen \
+                 on tls:{address} or on 127.0.0.1)"
+            ),
+            Self::RespWithoutPassword { address } => write!(
+                f,
+                "resp listens on {address} without a password, because resp_protected_mode is off: other machines can \
+                 charge any key (hint: set --resp-password-file)"
+            ),
+        }
+    }
+}

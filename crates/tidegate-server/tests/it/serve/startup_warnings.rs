@@ -1,0 +1,77 @@
+//! Settings that weaken the security are reported at the start, each with its code.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+
+use super::{Directory, Server};
+
+const LONG: &str = "a-long-secret-for-the-tests-of-warnings";
+
+/// The codes of the warnings at the start.
+#[track_caller]
+fn codes(args: &[&str]) -> Vec<String> {
+    let log = Server::start(&[args, &["--log-format", "json"]].concat()).stop();
+    let lines = log.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect(line));
+    let mut codes = Vec::new();
+    for line in lines {
+        if let Some(code) = line["code"].as_str() {
+            assert_eq!(line["level"], "WARN");
+            assert!(line["message"].as_str().is_some_and(|message| message.contains("(hint: ")), "{line}");
+            assert!(!line.to_string().contains(LONG), "{line}");
+            codes.push(code.to_owned());
+        }
+    }
+    codes
+}
+
+fn file_with_mode(directory: &Directory, name: &str, content: &str, mode: u32) -> String {
+    let path = directory.write(name, content);
+    fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+    path
+}
+
+#[test]
+fn safe_settings_have_no_warnings() {
+    let directory = Directory::new();
+    let token = file_with_mode(&directory, "token", LONG, 0o640);
+    let data_dir = format!("{}/data", directory.path());
+    let safe = ["--admin-token-file", &token, "--resp-password-file", &token, "--data-dir", &data_dir];
+    assert_eq!(codes(&safe), [""; 0]);
+    assert_eq!(codes(&[]), [""; 0]);
+}
+
+#[test]
+fn weak_secrets() {
+    let directory = Directory::new();
+    let readable = file_with_mode(&directory, "token", LONG, 0o644);
+    assert_eq!(codes(&["--admin-token-file", &readable]), ["secret-file-readable"]);
+    let short = file_with_mode(&directory, "short", "short", 0o600);
+    assert_eq!(codes(&["--resp-password-file", &short]), ["short-secret"]);
+    assert_eq!(codes(&["--admin-token", "fifteen-bytes-1"]), ["short-secret"]);
+    assert_eq!(codes(&["--admin-token", "sixteen-bytes-12"]), [""; 0]);
+}
+
+#[test]
+fn secrets_without_tls() {
+    let public = ["--admin", "0.0.0.0:0", "--resp", "0.0.0.0:0"];
+    let secrets = ["--admin-token", LONG, "--resp-password", LONG];
+    assert_eq!(codes(&[public, secrets].concat()), ["plaintext-secret", "plaintext-secret"]);
+}
+
+#[test]
+fn resp_without_a_password() {
+    let open = ["--resp", "0.0.0.0:0", "--resp-protected-mode", "off"];
+    assert_eq!(codes(&open), ["resp-without-password"]);
+}
+
+#[test]
+fn a_data_directory_that_others_can_write() {
+    let directory = Directory::new();
+    let data_dir = format!("{}/data", directory.path());
+    fs::create_dir(&data_dir).unwrap();
+    for (mode, expected) in [(0o777, true), (0o775, true), (0o755, false)] {
+        fs::set_permissions(&data_dir, Permissions::from_mode(mode)).unwrap();
+        let found = codes(&["--data-dir", &data_dir]);
+        assert_eq!(found.iter().any(|code| code == "data-dir-writable"), expected, "{mode:o}: {found:?}");
+    }
+}
