@@ -102,9 +102,13 @@ fn invalid_calls() {
         (&["k", "1", "1", "-1"], period_range),
         (&["k", "1", "1", "315360001"], period_range),
         (&["k", "1", "1", "60", "-1"], "quantity must be from 0 to 9223372036854775807"),
+        // Longer than 2^63 nanoseconds.
+        (&["k", "15", "30", "60", "9223372036854775807"], "Error while setting key expire"),
+        (&["k", "15", "1", "1", "9223372037"], "Error while setting key expire"),
+        (&["k", "15", "1", "315360000", "30"], "Error while setting key expire"),
     ] {
         let command: Vec<&str> = ["CL.THROTTLE"].into_iter().chain(numbers.iter().copied()).collect();
-        client.assert_reply(&command, format!("-Cell error: {error}\r\n"));
+        client.assert_reply(&command, format!("-Cell error: Store error: {error}\r\n"));
     }
     // Nothing was charged, and the ends of the range are valid.
     client.assert_reply(&["CL.THROTTLE", "k", "1", "1", "60"], encode_reply([0, 2, 1, -1, 60]));
@@ -114,10 +118,10 @@ fn invalid_calls() {
         &["CL.THROTTLE", "l", &burst, "1", "315360000"],
         encode_reply([0, limit, limit - 1, -1, 315_360_000]),
     );
-    client.assert_reply(
-        &["CL.THROTTLE", "m", "0", &count, "1", "9223372036854775807"],
-        encode_reply([1, 1, 1, -1, 0]),
-    );
+    for numbers in [["0", &count, "1", "9223372036854775807"], ["0", "1", "1", "9223372036"]] {
+        let command = [&["CL.THROTTLE", "m"], numbers.as_slice()].concat();
+        client.assert_reply(&command, encode_reply([1, 1, 1, -1, 0]));
+    }
 }
 
 /// Rates above one per microsecond, which redis-cell cannot distinguish from no limit. What is charged here takes a day

@@ -54,6 +54,8 @@ pub struct ThrottleAnswer {
 pub enum ThrottleError {
     /// The count or the period is zero.
     ZeroRate,
+    /// The units would take longer to be available again than redis-cell can count: 2^63 nanoseconds, 292 years.
+    TooLong,
     /// A number is out of range.
     OutOfRange {
         /// The name of the argument.
@@ -88,7 +90,8 @@ struct CachedRate {
 #[inline]
 pub(super) fn run<'s>(arguments: &Arguments<'_>, context: &mut CommandContext<'s, '_>) -> CommandStep<'s> {
     let call = parse_call(arguments).and_then(|call| {
-        let (counter, cost) = (context.session.throttle_cache.counter(call.quota)?, cost(call.quantity)?);
+        let (counter, cost) =
+            (context.session.throttle_cache.counter(call.quota)?, call.quota.cost(call.quantity)?);
         Ok((call, counter, cost))
     });
     let (ThrottleCall { key, quota, .. }, counter, cost) = match call {
@@ -169,11 +172,6 @@ impl ThrottleAnswer {
     }
 }
 
-#[inline]
-fn cost(quantity: i64) -> Result<u64, ThrottleError> {
-    u64::try_from(quantity).map_err(|_| ThrottleError::OutOfRange { what: "quantity", min: 0, max: i64::MAX })
-}
-
 /// The arguments of a call.
 struct ThrottleCall<'a> {
     key: &'a [u8],
@@ -208,7 +206,7 @@ impl ThrottleCache {
         quantity: i64,
     ) -> Result<ThrottleAnswer, ThrottleError> {
         let counter = self.counter(quota)?;
-        let cost = cost(quantity)?;
+        let cost = quota.cost(quantity)?;
         let decision = store.check_charge(&Charge::new(key, counter, cost), now);
         Ok(ThrottleAnswer::from_decision(&decision, quota))
     }
@@ -234,6 +232,22 @@ impl ThrottleCache {
 }
 
 impl Quota {
+    /// The cost of this many units. The quota is in range.
+    #[inline]
+    fn cost(self, quantity: i64) -> Result<u64, ThrottleError> {
+        /// At any rate, this many units do not take too long.
+        const SURE_QUANTITY_MAX: i64 = i64::MAX / WINDOW_NS_MAX.cast_signed();
+        let Ok(cost) = u64::try_from(quantity) else {
+            return Err(ThrottleError::OutOfRange { what: "quantity", min: 0, max: i64::MAX });
+        };
+        if quantity > SURE_QUANTITY_MAX {
+            let interval_ns = self.period.unsigned_abs() * SECOND_NS / self.count.unsigned_abs();
+            let total_ns = interval_ns.checked_mul(cost).and_then(|ns| i64::try_from(ns).ok());
+            total_ns.ok_or(ThrottleError::TooLong)?;
+        }
+        Ok(cost)
+    }
+
     /// The core's range includes all limits that redis-cell can distinguish.
     fn counter(self) -> Result<Counter, ThrottleError> {
         if self.count == 0 || self.period == 0 {
@@ -284,9 +298,11 @@ pub(super) fn parse_integer(bytes: &[u8]) -> Option<i64> {
 
 impl fmt::Display for ThrottleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Cell error: ")?;
+        // redis-cell calls all of its errors so.
+        f.write_str("Cell error: Store error: ")?;
         match self {
             Self::ZeroRate => f.write_str("Zero rates are not supported"),
+            Self::TooLong => f.write_str("Error while setting key expire"),
             Self::OutOfRange { what, min, max } => write!(f, "{what} must be from {min} to {max}"),
             Self::NotAnInteger(text) => write!(f, "Couldn't parse as integer: {text}"),
             Self::Usage => {
