@@ -22,6 +22,12 @@ rules:
     key: [bench]
     limit: { limit: 100, per: 1d, algorithm: fixed_window, align: first_hit }
 """
+LEASE_RULES = RULES + """
+  - name: one-report
+    match: { report: { exists: true } }
+    key: [report]
+    limits: [ { algorithm: concurrency, limit: 1, ttl: 5m } ]
+"""
 DAY_MS = 24 * 3_600_000
 
 
@@ -136,6 +142,53 @@ def test_redis_py(server, protocol):
         assert isinstance(replies[7], redis.ResponseError)
 
 
+@pytest.mark.parametrize("protocol", [2, 3])
+def test_redis_py_in_a_transaction(server, protocol):
+    """The default pipeline of redis-py sends MULTI and EXEC."""
+    with redis_client(port=server.resp_port, protocol=protocol, decode_responses=True) as client:
+        user = f"multi-{protocol}"
+
+        def check(pipeline, times):
+            for _ in range(times):
+                pipeline.execute_command("TIDEGATE.CHECK", "clients", "user", user)
+            return pipeline
+
+        def remaining():
+            return int(client.execute_command("TIDEGATE.PEEK", "clients", "user", user, "COST", 0)[1])
+
+        with client.pipeline() as pipeline:
+            check(pipeline, 4).ping()
+            replies = pipeline.execute()
+        assert [reply[0] for reply in replies[:4]] == ["allowed"] * 4 and replies[4] is True
+        assert remaining() == 1
+        with client.pipeline() as pipeline, pytest.raises(redis.ResponseError, match="unknown command"):
+            check(pipeline, 1).get("x").execute()
+        assert remaining() == 1, "an aborted transaction charges nothing"
+        with client.pipeline() as pipeline, pytest.raises(redis.ResponseError, match="WATCH is not supported"):
+            pipeline.watch("x")
+        with client.pipeline() as pipeline:
+            assert [reply[0] for reply in check(pipeline, 2).execute()] == ["allowed", "denied"]
+
+
+def test_leases_and_refunds(tidegate):
+    server = tidegate(LEASE_RULES, env={"TIDEGATE_ADMIN_TOKEN": "an admin token for tests"})
+    with redis_client(port=server.resp_port, decode_responses=True) as client:
+        request = ("clients", "report", "weekly")
+        decision, *_, token, fence, expires_in_ms = client.execute_command("TIDEGATE.ACQUIRE", *request, "TTL", "30s")
+        assert decision == "allowed" and 0 < int(expires_in_ms) <= 30_000
+        assert client.execute_command("TIDEGATE.ACQUIRE", *request)[0] == "denied"
+        renewed = client.execute_command("TIDEGATE.RENEW", token, *request, "TTL", 60_000)
+        assert renewed[0] == "renewed" and renewed[2] == fence and 0 < int(renewed[3]) <= 60_000
+        assert client.execute_command("TIDEGATE.RELEASE", token, *request) == "released"
+        assert client.execute_command("TIDEGATE.ACQUIRE", *request)[0] == "allowed"
+        with pytest.raises(redis.exceptions.NoPermissionError, match="AUTH admin TOKEN"):
+            client.execute_command("TIDEGATE.REFUND", "clients", "user", "a")
+    with redis_client(port=server.resp_port, username="admin", password="an admin token for tests") as operator:
+        assert operator.execute_command("TIDEGATE.CHECK", "clients", "user", "a")[1] == 4
+        assert operator.execute_command("TIDEGATE.REFUND", "clients", "user", "a") == [b"refunded", 1, 0]
+        assert operator.execute_command("TIDEGATE.CHECK", "clients", "user", "a")[1] == 4
+
+
 def test_redis_py_from_a_pool_by_many_threads(server):
     pool = redis.ConnectionPool(
         port=server.resp_port,
@@ -190,6 +243,7 @@ def assert_is_as_expected(shown):
     assert shown["throttle"][:4] == [0, 3, 2, -1]
     assert [reply[0] for reply in shown["pipeline"]] == [0, 0, 1, 1]
     assert [reply[2] for reply in shown["pipeline"]] == [1, 0, 0, 0]
+    assert [reply[:3] for reply in shown["multi"]] == [[0, 2, 1], [0, 2, 0], [1, 2, 0]]
     assert shown["check"][0] == "allowed" and int(shown["check"][1]) == 4
     assert sorted(reply[0] for reply in shown["together"]) == ["allowed"] * 4 + ["denied"] * 6
     assert "unknown command" in shown["unknown"]

@@ -33,6 +33,7 @@ pub mod http;
 mod line_limiter;
 pub mod listen;
 pub mod log;
+mod matched_counts;
 pub mod metrics;
 mod poll_on_wake;
 pub mod protocol;

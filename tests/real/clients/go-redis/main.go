@@ -41,37 +41,43 @@ func main() {
 	shown["throttle"], err = client.Do(ctx, "CL.THROTTLE", key, 2, 3, 3600).Result()
 	must(err)
 
-	pipeline := client.Pipeline()
-	var commands []*redis.Cmd
-	for range 4 {
-		commands = append(commands, pipeline.Do(ctx, "CL.THROTTLE", key, 2, 3, 3600))
+	shown["pipeline"] = together(ctx, client.Pipeline(), 4, "CL.THROTTLE", key, 2, 3, 3600)
+	// MULTI and EXEC. One command in three is denied; nothing is charged before EXEC.
+	shown["multi"] = together(ctx, client.TxPipeline(), 3, "CL.THROTTLE", key+"-multi", 1, 1, 3600)
+
+	shown["check"], err = client.Do(ctx, "TIDEGATE.CHECK", "clients", "user", key).Result()
+	must(err)
+	// Concurrently, over the connections of the pool.
+	checks := make([]any, 10)
+	var all sync.WaitGroup
+	for at := range checks {
+		all.Go(func() {
+			reply, err := client.Do(ctx, "TIDEGATE.CHECK", "clients", "user", key).Result()
+			must(err)
+			checks[at] = reply
+		})
 	}
-	_, err = pipeline.Exec(ctx)
+	all.Wait()
+	shown["together"] = checks
+
+	shown["unknown"] = client.Get(ctx, "x").Err().Error()
+	must(client.Close())
+	must(json.NewEncoder(os.Stdout).Encode(shown))
+}
+
+// together sends the same command several times in one pipeline and returns the replies.
+func together(ctx context.Context, pipeline redis.Pipeliner, times int, command ...any) []any {
+	var commands []*redis.Cmd
+	for range times {
+		commands = append(commands, pipeline.Do(ctx, command...))
+	}
+	_, err := pipeline.Exec(ctx)
 	must(err)
 	var replies []any
 	for _, command := range commands {
 		replies = append(replies, command.Val())
 	}
-	shown["pipeline"] = replies
-
-	shown["check"], err = client.Do(ctx, "TIDEGATE.CHECK", "clients", "user", key).Result()
-	must(err)
-	// Concurrently, over the connections of the pool.
-	together := make([]any, 10)
-	var all sync.WaitGroup
-	for at := range together {
-		all.Go(func() {
-			reply, err := client.Do(ctx, "TIDEGATE.CHECK", "clients", "user", key).Result()
-			must(err)
-			together[at] = reply
-		})
-	}
-	all.Wait()
-	shown["together"] = together
-
-	shown["unknown"] = client.Get(ctx, "x").Err().Error()
-	must(client.Close())
-	must(json.NewEncoder(os.Stdout).Encode(shown))
+	return replies
 }
 
 func must(err error) {

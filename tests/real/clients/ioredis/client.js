@@ -21,6 +21,10 @@ async function main(port, password) {
   shown.together = await Promise.all(
     Array.from({ length: 10 }, () => redis.call("TIDEGATE.CHECK", "clients", "user", "ioredis")),
   );
+  // One command in three is denied; nothing is charged before EXEC.
+  const multi = redis.multi();
+  for (let i = 0; i < 3; i++) multi.call("CL.THROTTLE", "ioredis-multi", 1, 1, 3600);
+  shown.multi = (await multi.exec()).map(([error, reply]) => (error ? error.message : reply));
   shown.unknown = await redis.get("x").catch((error) => error.message);
   shown.quit = await redis.quit();
   console.log(JSON.stringify(shown));

@@ -15,7 +15,7 @@ use super::idle::IdleTimer;
 use super::in_flight::{InFlightCommands, Room, StoreAccess};
 use super::input::InputBuffer;
 use super::output::{ClientGone, OutputBuffer};
-use super::parse::{AuthState, Parsed, Parser};
+use super::parse::{Arguments, AuthState, OwnedArguments, Parsed, Parser};
 use super::protocol_error::{ProtocolError, WrongProtocol};
 use super::read_ahead::{ReadAhead, ReadEnd};
 use super::reply::Replies;
@@ -61,6 +61,25 @@ enum WaitUntil {
     AllAnswered,
 }
 
+/// Runs one command.
+struct CommandRunner<'c, 's> {
+    shared: &'s RespShared,
+    session: &'c mut Session,
+    output: &'c mut OutputBuffer,
+    in_flight: &'c mut InFlightCommands<'s>,
+    decisions: &'c mut DecisionCounts,
+}
+
+/// Why the next command does not simply follow.
+enum Stop {
+    /// Close the connection after pending output is written.
+    Close,
+    /// The client speaks HTTP.
+    WrongProtocol,
+    /// Run these commands first.
+    Exec(Vec<OwnedArguments>),
+}
+
 /// How a connection is closed.
 enum Close {
     /// After pending output is written.
@@ -102,6 +121,35 @@ pub(super) async fn serve(shared: &RespShared, stream: Stream, id: u64) {
     {
         // Closes TLS properly. Ignore errors: the connection ends anyway.
         let _ = timeout(shared.bounds.write_timeout, stream.shutdown()).await;
+    }
+}
+
+impl CommandRunner<'_, '_> {
+    #[inline]
+    fn run(self, arguments: &Arguments<'_>) -> Result<(), Stop> {
+        let Self { shared, session, output, in_flight, decisions } = self;
+        // While earlier commands are in flight, its reply is queued behind theirs.
+        let is_first = in_flight.is_empty();
+        let mut queued = Replies::new(output.replies.version());
+        let replies = if is_first { &mut output.replies } else { &mut queued };
+        match commands::run(arguments, CommandContext { shared, session, replies, decisions }) {
+            CommandStep::Continue if is_first => {}
+            CommandStep::Continue => in_flight.push_reply(queued),
+            CommandStep::Close => return Err(Stop::Close),
+            CommandStep::WrongProtocol => return Err(Stop::WrongProtocol),
+            CommandStep::Exec(commands) => return Err(Stop::Exec(commands)),
+            CommandStep::Later(DeferredReply { access, reply, bytes }) => {
+                in_flight.push_future(access, reply, bytes);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl WaitUntil {
+    /// Until a command may start. One that is answered immediately waits until all earlier ones are answered.
+    fn room_for(arguments: &Arguments<'_>) -> Self {
+        commands::store_access(arguments).map_or(Self::AllAnswered, Self::RoomFor)
     }
 }
 
@@ -244,32 +292,55 @@ impl RespConnection<'_> {
                 return Err(Close::AfterWrites);
             }
         };
+        let buffered = BufferedInput::Bytes(rest.len() - length);
         if !self.in_flight.is_empty() {
-            let access = commands::store_access(&self.parser.arguments(rest));
-            // A command that is answered immediately waits until all earlier ones are answered.
-            let until = access.map_or(WaitUntil::AllAnswered, WaitUntil::RoomFor);
-            self.wait_for_replies(until, BufferedInput::Bytes(rest.len() - length)).await?;
+            let until = WaitUntil::room_for(&self.parser.arguments(rest));
+            self.wait_for_replies(until, buffered).await?;
         }
-        let rest = self.input.rest();
-        // While earlier commands are in flight, its reply is queued behind theirs.
-        let is_first = self.in_flight.is_empty();
-        let mut queued = Replies::new(self.output.replies.version());
-        let context = CommandContext {
+        let runner = CommandRunner {
             shared: self.shared,
             session: &mut self.session,
-            replies: if is_first { &mut self.output.replies } else { &mut queued },
+            output: &mut self.output,
+            in_flight: &mut self.in_flight,
             decisions: &mut self.decisions,
         };
-        match commands::run(&self.parser.arguments(rest), context) {
-            CommandStep::Continue if is_first => {}
-            CommandStep::Continue => self.in_flight.push_reply(queued),
-            CommandStep::Close => return Err(Close::AfterWrites),
-            CommandStep::WrongProtocol => return Err(self.wrong_protocol(WrongProtocol::Http)),
-            CommandStep::Later(DeferredReply { access, reply, bytes }) => {
-                self.in_flight.push_future(access, reply, bytes);
-            }
+        match runner.run(&self.parser.arguments(self.input.rest())) {
+            Ok(()) => {}
+            Err(Stop::Close) => return Err(Close::AfterWrites),
+            Err(Stop::WrongProtocol) => return Err(self.wrong_protocol(WrongProtocol::Http)),
+            Err(Stop::Exec(commands)) => Box::pin(self.run_transaction(commands, buffered)).await?,
         }
         Ok(Parsed::Command { length })
+    }
+
+    /// Runs the commands of a transaction, after their array was announced. Earlier commands are answered.
+    async fn run_transaction(
+        &mut self,
+        commands: Vec<OwnedArguments>,
+        buffered: BufferedInput,
+    ) -> Result<(), Close> {
+        self.output.replies.start_array(commands.len());
+        for command in commands {
+            let arguments = command.as_arguments();
+            if !self.in_flight.is_empty() {
+                self.wait_for_replies(WaitUntil::room_for(&arguments), buffered).await?;
+            }
+            let runner = CommandRunner {
+                shared: self.shared,
+                session: &mut self.session,
+                output: &mut self.output,
+                in_flight: &mut self.in_flight,
+                decisions: &mut self.decisions,
+            };
+            // No command that ends the connection, and no other transaction, is queued.
+            if runner.run(&arguments).is_err() {
+                return Err(Close::AfterWrites);
+            }
+            if self.output.pending_bytes() >= self.shared.bounds.output_bytes_max {
+                self.write_to_limit().await?;
+            }
+        }
+        Ok(())
     }
 
     /// Waits for commands in flight, and writes replies as they come.

@@ -33,6 +33,8 @@ pub(crate) struct InFlightCommands<'s> {
 pub(crate) enum StoreAccess {
     /// It charges.
     Write,
+    /// It frees units. Later commands wait for it, because they must see these units.
+    Release,
     /// It only reads. The store may handle concurrent operations in any order, and a read would show that order, so
     /// reads are not in flight together with writes.
     Read,
@@ -84,7 +86,12 @@ impl<'s> InFlightCommands<'s> {
 
     /// Whether there is room for another command with this access.
     pub fn room_for(&self, access: StoreAccess) -> Room {
-        if self.is_empty() || self.access == access { self.room() } else { Room::None }
+        match (self.access, access) {
+            _ if self.is_empty() => self.room(),
+            (StoreAccess::Write, StoreAccess::Write | StoreAccess::Release)
+            | (StoreAccess::Read, StoreAccess::Read) => self.room(),
+            _ => Room::None,
+        }
     }
 
     /// Adds a command that keeps `bytes`. It starts at the next poll, after the commands before it.
@@ -185,5 +192,18 @@ mod tests {
             assert_eq!((in_flight.room_for(access), in_flight.room_for(other)), (Room::Some, Room::None));
             poll_replies(&mut in_flight);
         }
+    }
+
+    #[test]
+    fn commands_after_a_release_wait_for_it() {
+        let mut in_flight = InFlightCommands::new();
+        in_flight.push_future(StoreAccess::Write, Box::pin(ready(reply_of("x"))), 1);
+        assert_eq!(in_flight.room_for(StoreAccess::Release), Room::Some);
+        in_flight.push_future(StoreAccess::Release, Box::pin(ready(reply_of("x"))), 1);
+        for access in [StoreAccess::Write, StoreAccess::Read, StoreAccess::Release] {
+            assert_eq!(in_flight.room_for(access), Room::None);
+        }
+        poll_replies(&mut in_flight);
+        assert_eq!(in_flight.room_for(StoreAccess::Write), Room::Some);
     }
 }

@@ -6,6 +6,7 @@
 //! commands/       arguments  ->  a reply, or a request to decide
 //! reply.rs        replies  ->  bytes
 //! in_flight.rs    commands that are answered later
+//! transaction.rs  commands between `MULTI` and `EXEC`
 //! read_ahead.rs   reads while replies are pending, to notice that a client has gone
 //! ```
 //!
@@ -14,8 +15,9 @@
 //!
 //! A command that is not decided immediately, because a rule delays it or a shared store is asked, becomes a future
 //! without borrows. Up to 256 such commands of a connection are in flight together, and their replies keep the order of
-//! the commands. Peeks are never in flight together with commands that charge. The futures are polled whether the
-//! connection reads or writes, so a client that does not read its replies delays no other client.
+//! the commands. Peeks are never in flight together with commands that charge, and a command after a release or a refund
+//! waits for it. The futures are polled whether the connection reads or writes, so a client that does not read its
+//! replies delays no other client.
 //!
 //! A connection does not set a timer or take a lock for each command: its idle timer counts ticks, and whether the
 //! server drains is an atomic flag.
@@ -35,6 +37,7 @@ mod protocol_error;
 mod read_ahead;
 mod reply;
 mod session;
+mod transaction;
 mod wrong_protocol;
 
 use std::sync::Arc;
@@ -56,6 +59,15 @@ pub use parse::{
 pub use protocol_error::{ProtocolError, WrongProtocol};
 pub use reply::{Replies, RespVersion};
 
+/// What clients authenticate with.
+#[derive(Clone, Debug, Default)]
+pub struct RespSecrets {
+    /// The password that all clients must send, if there is one.
+    pub password: Option<Secret>,
+    /// The token with which a client may also send the commands of operators.
+    pub admin_token: Option<Secret>,
+}
+
 /// The RESP listener.
 pub struct Resp {
     shared: RespShared,
@@ -65,24 +77,24 @@ pub struct Resp {
 struct RespShared {
     app: Arc<App>,
     bounds: RespBounds,
-    password: Option<Secret>,
+    secrets: RespSecrets,
     started: Instant,
     connections: AtomicU64,
     wrong_protocol_log: WrongProtocolLog,
 }
 
 impl Resp {
-    /// Without a password.
+    /// Without secrets.
     pub fn new(app: Arc<App>) -> Self {
-        Self::with_options(app, RespBounds::default(), None)
+        Self::with_options(app, RespBounds::default(), RespSecrets::default())
     }
 
-    /// With these bounds. If there is a password, clients must send it.
-    pub fn with_options(app: Arc<App>, bounds: RespBounds, password: Option<Secret>) -> Self {
+    /// With these bounds and secrets.
+    pub fn with_options(app: Arc<App>, bounds: RespBounds, secrets: RespSecrets) -> Self {
         let shared = RespShared {
             app,
             bounds,
-            password,
+            secrets,
             started: Instant::now(),
             connections: AtomicU64::new(0),
             wrong_protocol_log: WrongProtocolLog::default(),
@@ -103,6 +115,6 @@ impl ConnectionHandler for Resp {
 impl RespShared {
     /// Whether a new connection still has to authenticate.
     fn initial_auth(&self) -> AuthState {
-        if self.password.is_some() { AuthState::Unauthenticated } else { AuthState::Authenticated }
+        if self.secrets.password.is_some() { AuthState::Unauthenticated } else { AuthState::Authenticated }
     }
 }

@@ -9,7 +9,7 @@ use crate::serve::grpc::Grpc;
 use crate::serve::http::admin::Admin;
 use crate::serve::http::{AllowedHosts, Http};
 use crate::serve::listen::{AcceptOptions, ConnectionHandler, Listener, Tls};
-use crate::serve::resp::{Resp, RespBounds};
+use crate::serve::resp::{Resp, RespBounds, RespSecrets};
 use crate::serve::settings::{Bounds, ServeArgs, Settings};
 use crate::serve::status::BoundAddress;
 use crate::serve::{App, Protocol};
@@ -61,8 +61,11 @@ impl BoundListeners {
                 }
                 Protocol::Grpc => task.spawn(Grpc::with_options(Arc::clone(app), bounds, details)),
                 Protocol::Resp => {
-                    let password = settings.resp_password.clone();
-                    task.spawn(Resp::with_options(Arc::clone(app), resp_bounds(bounds), password));
+                    let secrets = RespSecrets {
+                        password: settings.resp_password.clone(),
+                        admin_token: settings.admin_token.clone(),
+                    };
+                    task.spawn(Resp::with_options(Arc::clone(app), resp_bounds(bounds), secrets));
                 }
                 Protocol::Admin => {
                     let admin = Admin::with_options(Arc::clone(app), bounds, settings.admin_token.clone());

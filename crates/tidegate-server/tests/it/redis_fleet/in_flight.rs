@@ -33,6 +33,64 @@ fn pipelined_commands_are_batched_and_keep_their_order() {
     assert_eq!(server.sample("tidegate_store_plans_total"), COMMANDS);
 }
 
+/// A transaction has more commands than may be in flight together.
+#[test]
+fn transactions_are_batched_and_keep_their_order() {
+    const COMMANDS: u64 = 1_000;
+    let redis = Redis::start(&[]);
+    let server = Server::start_with_long_timeout(&redis, RULES);
+    let mut client = Resp::connect(&server);
+    let before = redis.script_calls();
+    let mut commands = "MULTI\r\n".to_owned();
+    for number in 0..COMMANDS {
+        let _ = write!(commands, "TIDEGATE.CHECK api user ann COST {}\r\n", number % 3);
+    }
+    client.send(&commands);
+    assert_eq!(client.read_reply(), "OK");
+    (0..COMMANDS).for_each(|_| assert_eq!(client.read_reply(), "QUEUED"));
+    assert_eq!(server.sample("tidegate_store_plans_total"), 0);
+    client.send("TIDEGATE.CHECK api user ann COST x\r\nEXEC\r\nPING\r\n");
+    assert_eq!(client.read_reply(), "QUEUED");
+    let replies = client.read_reply();
+    let left = replies.split("allowed ").skip(1).map(|reply| reply.split(' ').next().unwrap_or_default());
+    let expected = (0..COMMANDS).scan(5_000, |left, number| {
+        *left -= number % 3;
+        Some(left.to_string())
+    });
+    assert_eq!(left.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+    assert!(replies.contains("-ERR COST 'x' is not a whole number"), "{replies}");
+    assert_eq!(client.read_reply(), "PONG");
+    let calls = redis.script_calls() - before;
+    assert!(calls < COMMANDS / 4, "{calls} calls");
+}
+
+#[test]
+fn leases_over_the_redis_protocol() {
+    const LEASE_RULES: &str = "
+domain: api
+rules:
+  - name: locks
+    key: [user]
+    limits: [ { algorithm: concurrency, limit: 1, ttl: 5m } ]
+    on_store_failure: deny
+";
+    let redis = Redis::start(&[]);
+    let server = Server::start_with_long_timeout(&redis, LEASE_RULES);
+    let mut client = Resp::connect(&server);
+    let acquired = client.command("TIDEGATE.ACQUIRE api user ann TTL 1m");
+    assert!(acquired.starts_with("allowed 0 "), "{acquired}");
+    let token = acquired.split(' ').nth(6).unwrap_or_default().to_owned();
+    assert!(client.command("TIDEGATE.ACQUIRE api user ann").starts_with("denied 0 "));
+    assert!(client.command(&format!("TIDEGATE.RENEW {token} api user ann TTL 1m")).starts_with("renewed "));
+    // A release and what comes after it, in flight together.
+    client
+        .send(&format!("TIDEGATE.RELEASE {token} api user ann\r\nTIDEGATE.ACQUIRE api user ann\r\nPING\r\n"));
+    assert_eq!(client.read_reply(), "released");
+    assert!(client.read_reply().starts_with("allowed 0 "));
+    assert_eq!(client.read_reply(), "PONG");
+    assert_eq!(client.command(&format!("TIDEGATE.RELEASE {token} api user ann")), "already_released");
+}
+
 #[test]
 fn commands_of_one_key_are_charged_in_order() {
     let redis = Redis::start(&[]);

@@ -12,7 +12,7 @@ use tidegate_server::serve::grpc::Grpc;
 use tidegate_server::serve::http::Http;
 use tidegate_server::serve::http::admin::Admin;
 use tidegate_server::serve::listen::{AcceptOptions, Address, ConnectionHandler, Listener};
-use tidegate_server::serve::resp::{Resp, RespBounds};
+use tidegate_server::serve::resp::{Resp, RespBounds, RespSecrets};
 use tidegate_server::serve::settings::NegativeHits;
 use tidegate_server::serve::{App, Fleet};
 use tokio::runtime::Runtime;
@@ -69,7 +69,7 @@ impl Server {
         let serving = ListenerStarter { runtime: &runtime, app: &app };
         let http = serving.with(Http::new(Arc::clone(&app)));
         let grpc = serving.with(Grpc::new(Arc::clone(&app)));
-        let resp = serving.with(Resp::with_options(Arc::clone(&app), options.resp, None));
+        let resp = serving.with(Resp::with_options(Arc::clone(&app), options.resp, RespSecrets::default()));
         let admin = serving.with(Admin::new(Arc::clone(&app)));
         Self { app, http, grpc, resp, admin, runtime }
     }

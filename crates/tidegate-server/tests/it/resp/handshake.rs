@@ -48,7 +48,19 @@ fn small_commands() {
                 &["CLIENT", "TRACKING", "ON", "BCAST"],
                 "-ERR CLIENT TRACKING is not supported: there are no keys to cache\r\n",
             ),
-            (&["COMMAND", "COUNT"], ":14\r\n"),
+            (&["COMMAND", "COUNT"], ":23\r\n"),
+            (&["COMMAND", "GETKEYS", "CL.THROTTLE", "k", "1", "1", "60"], "*1\r\n$1\r\nk\r\n"),
+            (&["COMMAND", "GETKEYS", "cl.throttle", "k"], "*1\r\n$1\r\nk\r\n"),
+            (
+                &["COMMAND", "GETKEYS", "CL.THROTTLE"],
+                "-ERR Invalid number of arguments specified for command\r\n",
+            ),
+            (
+                &["COMMAND", "GETKEYS", "TIDEGATE.CHECK", "api", "user", "1"],
+                "-ERR The command has no key arguments\r\n",
+            ),
+            (&["COMMAND", "GETKEYS", "GET", "k"], "-ERR Invalid command specified\r\n"),
+            (&["COMMAND", "GETKEYS"], "-ERR wrong number of arguments for 'command|getkeys' command\r\n"),
             (&["COMMAND", "COUNT", "1"], "-ERR wrong number of arguments for 'command|count' command\r\n"),
             (&["COMMAND", "FOO"], "-ERR unknown subcommand 'FOO'. Try COMMAND HELP.\r\n"),
             (&["CONFIG"], "-ERR wrong number of arguments for 'config' command\r\n"),
@@ -166,10 +178,10 @@ $5\r\nsince\r\n$5\r\n0.1.0\r\n\
     for version in [2, 3] {
         let mut client = self::client(&server, version);
         let all = client.call(&["COMMAND"]);
-        assert!(all.starts_with("*14\r\n*10\r\n"), "{all}");
+        assert!(all.starts_with("*23\r\n*10\r\n"), "{all}");
         assert_eq!(client.call(&["COMMAND", "INFO"]), all);
         let docs = client.call(&["COMMAND", "DOCS"]);
-        assert!(docs.starts_with(if version == 2 { "*28\r\n" } else { "%14\r\n" }), "{docs}");
+        assert!(docs.starts_with(if version == 2 { "*46\r\n" } else { "%23\r\n" }), "{docs}");
         for command in ["CLIENT", "COMMAND", "CONFIG"] {
             let help = client.call(&[command, "HELP"]);
             assert!(help.contains(&format!("+{command} <subcommand> ")), "{help}");

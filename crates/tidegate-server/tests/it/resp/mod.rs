@@ -6,11 +6,13 @@ mod concurrency;
 mod connections;
 mod framing;
 mod handshake;
+mod leases;
 mod passwords;
 mod server;
 mod throttle;
 mod throttle_model;
 mod timeouts;
+mod transactions;
 mod waiting;
 
 use server::{Client, Options, Server};

@@ -9,7 +9,7 @@ use tidegate::rules;
 use tidegate::rules::{Descriptor, Entry, Request};
 use tidegate_server::serve::failed_logins::FailedLogins;
 use tidegate_server::serve::listen::{AcceptOptions, Address, Listener};
-use tidegate_server::serve::resp::{Resp, RespBounds};
+use tidegate_server::serve::resp::{Resp, RespBounds, RespSecrets};
 use tidegate_server::serve::settings::Secret;
 use tidegate_server::serve::{App, Protocol};
 use tokio::runtime::Runtime;
@@ -26,6 +26,7 @@ pub struct Options<'a> {
     pub rules: &'a str,
     pub bounds: RespBounds,
     pub password: Option<&'a str>,
+    pub admin_token: Option<&'a str>,
     pub failed_login_delay: Duration,
 }
 
@@ -57,11 +58,10 @@ impl Server {
         let listener = runtime.block_on(Listener::bind(Protocol::Resp, &any)).expect("a free port");
         let listener = listener.expect("it is not off");
         let Address::Tcp(address) = *listener.address() else { panic!("{}", listener.address()) };
-        let resp = Resp::with_options(
-            Arc::clone(&app),
-            options.bounds,
-            options.password.map(|password| password.parse::<Secret>().expect("it is not empty")),
-        );
+        let secret = |text: Option<&str>| text.map(|text| text.parse::<Secret>().expect("it is not empty"));
+        let secrets =
+            RespSecrets { password: secret(options.password), admin_token: secret(options.admin_token) };
+        let resp = Resp::with_options(Arc::clone(&app), options.bounds, secrets);
         let tasks = TaskTracker::new();
         let letting_in = AcceptOptions { connections_max: 100, tls: None, tasks: tasks.clone() };
         runtime.spawn(listener.run(Arc::clone(&app), resp, letting_in));

@@ -3,14 +3,13 @@
 use hyper::StatusCode;
 use serde_json::json;
 use tidegate::rules::{Reload, Request};
-use tidegate::store::PlanFull;
-use tidegate::{AlgorithmName, Clock as _};
 
 use crate::json::{self, RequestForm};
 use crate::serve::App;
 use crate::serve::http::error_reply;
 use crate::serve::http::reply::{self, Problem, Reply};
 use crate::serve::listen::CertificateReload;
+use crate::serve::matched_counts::MatchedCounts;
 use crate::serve::reload_handle::ReloadResult;
 use crate::{output, text};
 
@@ -26,14 +25,6 @@ pub(super) enum AdminChange {
     Reset,
 }
 
-/// The number of limits that a request matches.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct MatchedCounts {
-    rates: usize,
-    /// Concurrency limits. Only the holder of a lease can release it.
-    concurrency: usize,
-}
-
 /// Applies the change, and returns the number of limits.
 pub(super) async fn apply(app: &App, body: &[u8], change: AdminChange) -> Reply {
     let json = match json::read_single(body, RequestForm::Check) {
@@ -43,7 +34,7 @@ pub(super) async fn apply(app: &App, body: &[u8], change: AdminChange) -> Reply 
     let entries = json.entry_refs();
     let descriptors = entries.descriptors();
     let request = Request { domain: json.domain(), descriptors: &descriptors };
-    let matched = match count_matched(app, &request) {
+    let matched = match MatchedCounts::of(app, &request) {
         None => return no_such_domain(request.domain),
         Some(Err(full)) => return error_reply::engine_error_reply(&full.into()),
         Some(Ok(matched)) => matched,
@@ -55,29 +46,10 @@ pub(super) async fn apply(app: &App, body: &[u8], change: AdminChange) -> Reply 
     reply.unwrap_or_else(|error| error_reply::engine_error_reply(&error))
 }
 
-/// Counts the limits that a request matches; `None` if its domain has no rules. This depends only on the rules, not on
-/// existing counters.
-fn count_matched(app: &App, request: &Request<'_>) -> Option<Result<MatchedCounts, PlanFull>> {
-    let rules = app.engine.rules();
-    rules.domain(request.domain)?;
-    let matched = rules.matched_limits(request);
-    if let Err(full) = matched.plan(&rules, app.engine.clock().now()) {
-        return Some(Err(full));
-    }
-    let mut counts = MatchedCounts::default();
-    // A limit whose key is incomplete has no counter to change.
-    for limit in matched.all().iter().filter(|limit| limit.has_key()) {
-        match rules.resolve(&limit.limit).limit.limit().limit.algorithm_name() {
-            AlgorithmName::Concurrency => counts.concurrency += 1,
-            _ => counts.rates += 1,
-        }
-    }
-    Some(Ok(counts))
-}
-
 fn refund_reply(matched: MatchedCounts) -> Reply {
-    let result = if matched.rates > 0 { "refunded" } else { "nothing" };
-    reply::json(&json!({ "result": result, "limits": matched.rates, "leases_kept": matched.concurrency }))
+    reply::json(
+        &json!({ "result": matched.refund_result(), "limits": matched.rates, "leases_kept": matched.concurrency }),
+    )
 }
 
 fn reset_reply(matched: MatchedCounts) -> Reply {

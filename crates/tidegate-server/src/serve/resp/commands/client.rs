@@ -124,8 +124,9 @@ fn info(context: &mut CommandContext<'_, '_>) {
     let [name, library, library_version] =
         [&session.name, &session.library, &session.library_version].map(|bytes| super::lossy_text(bytes));
     let line = format!(
-        "id={} name={name} db=0 user=default resp={version} lib-name={library} lib-ver={library_version}\n",
-        session.id
+        "id={} name={name} db=0 user={} resp={version} lib-name={library} lib-ver={library_version}\n",
+        session.id,
+        session.user.as_str()
     );
     context.replies.verbatim(&line);
 }

@@ -5,13 +5,15 @@ use super::{help, unknown_subcommand, wrong_number_of_arguments};
 use crate::serve::resp::parse::Arguments;
 use crate::serve::resp::reply::Replies;
 
-const HELP: [&str; 12] = [
+const HELP: [&str; 14] = [
     "(no subcommand)",
     "    Return details about all commands.",
     "COUNT",
     "    Return the total number of commands.",
     "DOCS [<command-name> ...]",
     "    Return documentation details about commands.",
+    "GETKEYS <full-command>",
+    "    Return the keys from a full command.",
     "INFO [<command-name> ...]",
     "    Return details about multiple commands.",
     "LIST",
@@ -35,6 +37,8 @@ pub(super) fn run(arguments: &Arguments<'_>, replies: &mut Replies) {
         (b"count" | b"list" | b"help", _) => {
             wrong_number_of_arguments(&format!("command|{}", super::lossy_text(&name)), replies);
         }
+        (b"getkeys", 2) => wrong_number_of_arguments("command|getkeys", replies),
+        (b"getkeys", _) => write_keys(arguments, replies),
         (b"info", 2) => write_all(replies),
         (b"info", length) => {
             replies.start_array(length - 2);
@@ -52,6 +56,25 @@ pub(super) fn run(arguments: &Arguments<'_>, replies: &mut Replies) {
             names().filter_map(CommandSpec::find).for_each(|command| write_docs(command, replies));
         }
         _ => unknown_subcommand("command", subcommand, replies),
+    }
+}
+
+/// `COMMAND GETKEYS command [argument ...]`. The errors are those of Redis.
+fn write_keys(arguments: &Arguments<'_>, replies: &mut Replies) {
+    /// Where the inner command begins.
+    const INNER: usize = 2;
+    let Some(command) = CommandSpec::find(arguments.get(INNER).unwrap_or_default()) else {
+        return replies.error("ERR Invalid command specified");
+    };
+    let Ok(position @ 1..) = usize::try_from(command.key_position) else {
+        return replies.error("ERR The command has no key arguments");
+    };
+    match arguments.get(INNER + position) {
+        Some(key) if command.accepts(arguments.len() - INNER) => {
+            replies.start_array(1);
+            replies.bulk(key);
+        }
+        _ => replies.error("ERR Invalid number of arguments specified for command"),
     }
 }
 

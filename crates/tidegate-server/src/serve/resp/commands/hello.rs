@@ -4,11 +4,11 @@ use super::client::{BAD_NAME, is_valid_name};
 use super::throttle::parse_integer;
 use super::{CommandContext, CommandStep, DeferredReply, StoreAccess};
 use crate::serve::Protocol;
+use crate::serve::resp::RespSecrets;
 use crate::serve::resp::parse::{Arguments, AuthState};
 use crate::serve::resp::reply::{Replies, RespVersion};
+use crate::serve::resp::session::User;
 
-/// The only user.
-const USER: &[u8] = b"default";
 const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pair or user is disabled.";
 
 /// The options of `HELLO`.
@@ -24,50 +24,52 @@ struct Login<'a> {
     password: &'a [u8],
 }
 
-/// `AUTH password`, `AUTH default password`.
+/// `AUTH password`, `AUTH default password`, `AUTH admin token`.
 pub(super) fn auth<'s>(arguments: &Arguments<'_>, context: &mut CommandContext<'s, '_>) -> CommandStep<'s> {
     let login = match (arguments.get(1), arguments.get(2), arguments.len()) {
-        (Some(_), None, _) if context.shared.password.is_none() => {
+        (Some(_), None, _) if context.shared.secrets.password.is_none() => {
             context.replies.error(
                 "ERR AUTH <password> called without any password configured for the default user. \
                  Are you sure your configuration is correct?",
             );
             return CommandStep::Continue;
         }
-        (Some(password), None, _) => Login { user: USER, password },
+        (Some(password), None, _) => Login { user: User::Default.as_str().as_bytes(), password },
         (Some(user), Some(password), 3) => Login { user, password },
         _ => {
             context.replies.error("ERR syntax error");
             return CommandStep::Continue;
         }
     };
-    match login.is_valid(context) {
-        true => {
-            context.session.auth = AuthState::Authenticated;
+    match login.user(context) {
+        Some(user) => {
+            context.session.authenticate(user);
             context.replies.simple_string("OK");
             CommandStep::Continue
         }
-        false => failed_login(context),
+        None => failed_login(context),
     }
 }
 
 /// `HELLO [2|3 [AUTH user password] [SETNAME name]]`.
 pub(super) fn hello<'s>(arguments: &Arguments<'_>, context: &mut CommandContext<'s, '_>) -> CommandStep<'s> {
-    match parse_options(arguments) {
-        Ok(HelloOptions { login: Some(login), .. }) if !login.is_valid(context) => {
-            return failed_login(context);
+    let options = match parse_options(arguments) {
+        Ok(options) => options,
+        Err(error) => {
+            context.replies.error(error);
+            return CommandStep::Continue;
         }
-        Ok(options) => greet(&options, context),
-        Err(error) => context.replies.error(error),
+    };
+    if let Some(login) = &options.login {
+        let Some(user) = login.user(context) else { return failed_login(context) };
+        context.session.authenticate(user);
     }
+    greet(&options, context);
     CommandStep::Continue
 }
 
-/// Applies the options of `HELLO`, whose login is valid.
+/// Applies the options of `HELLO` after its login.
 fn greet(options: &HelloOptions<'_>, context: &mut CommandContext<'_, '_>) {
-    if options.login.is_some() {
-        context.session.auth = AuthState::Authenticated;
-    }
     if context.session.auth == AuthState::Unauthenticated {
         return context.replies.error(
             "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH \
@@ -152,9 +154,15 @@ fn write_server_info(context: &mut CommandContext<'_, '_>) {
 }
 
 impl Login<'_> {
-    /// Without a password, every login as the default user is valid.
-    fn is_valid(&self, context: &CommandContext<'_, '_>) -> bool {
-        let password = context.shared.password.as_ref();
-        self.user == USER && password.is_none_or(|password| password.matches(self.password))
+    /// The user, if the password is right. Without a password, every login as the default user is.
+    fn user(&self, context: &CommandContext<'_, '_>) -> Option<User> {
+        let RespSecrets { password, admin_token } = &context.shared.secrets;
+        let user =
+            [User::Default, User::Admin].into_iter().find(|user| user.as_str().as_bytes() == self.user)?;
+        let is_valid = match user {
+            User::Default => password.as_ref().is_none_or(|password| password.matches(self.password)),
+            User::Admin => admin_token.as_ref().is_some_and(|token| token.matches(self.password)),
+        };
+        is_valid.then_some(user)
     }
 }

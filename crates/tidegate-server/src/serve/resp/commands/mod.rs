@@ -7,15 +7,20 @@ mod config;
 mod connection;
 mod hello;
 mod info;
+mod leases;
+mod request_call;
+mod specs;
 mod table;
 mod throttle;
+mod transactions;
 
 use super::decision_counts::DecisionCounts;
 use super::in_flight::{ReplyFuture, StoreAccess};
-use super::parse::{Arguments, AuthState};
+use super::parse::{Arguments, AuthState, OwnedArguments};
 use super::reply::Replies;
 use super::session::Session;
 use super::{Protocol, RespShared, inline};
+use request_call::CallError;
 use table::{CommandId, CommandSpec};
 
 pub use throttle::{Quota, ThrottleAnswer, ThrottleCache, ThrottleError};
@@ -41,6 +46,8 @@ pub(super) enum CommandStep<'s> {
     Close,
     /// The command is HTTP; close the connection without a reply.
     WrongProtocol,
+    /// Run these commands and answer with an array of their replies.
+    Exec(Vec<OwnedArguments>),
     /// The command will be answered later.
     Later(DeferredReply<'s>),
 }
@@ -54,6 +61,23 @@ pub(super) struct DeferredReply<'s> {
 }
 
 impl CommandContext<'_, '_> {
+    /// Answers an invalid call.
+    #[cold]
+    fn reject_call<'s>(&mut self, error: &CallError) -> CommandStep<'s> {
+        self.replies.error(error);
+        self.reject(BAD_REQUEST);
+        CommandStep::Continue
+    }
+
+    /// Counts a command that does not run, and aborts the transaction, if there is one.
+    #[cold]
+    fn refuse(&mut self, reason: &'static str) {
+        if let Some(transaction) = &mut self.session.transaction {
+            transaction.abort();
+        }
+        self.reject(reason);
+    }
+
     /// Counts a call that was rejected.
     fn reject(&self, reason: &'static str) {
         self.shared.app.metrics.count_rejected_request(Protocol::Resp, reason);
@@ -63,7 +87,10 @@ impl CommandContext<'_, '_> {
 /// What a command does in the store, if anything.
 pub(super) fn store_access(arguments: &Arguments<'_>) -> Option<StoreAccess> {
     match CommandSpec::find(arguments.get(0)?)?.id {
-        CommandId::Throttle | CommandId::Check => Some(StoreAccess::Write),
+        CommandId::Throttle | CommandId::Check | CommandId::Acquire | CommandId::Renew => {
+            Some(StoreAccess::Write)
+        }
+        CommandId::Release | CommandId::Refund => Some(StoreAccess::Release),
         CommandId::Peek => Some(StoreAccess::Read),
         _ => None,
     }
@@ -78,12 +105,12 @@ pub(super) fn run<'s>(arguments: &Arguments<'_>, mut context: CommandContext<'s,
             return CommandStep::WrongProtocol;
         }
         unknown_command(arguments, context.replies);
-        context.reject("unknown_command");
+        context.refuse("unknown_command");
         return CommandStep::Continue;
     };
     if !spec.accepts(arguments.len()) {
         wrong_number_of_arguments(spec.name, context.replies);
-        context.reject(BAD_REQUEST);
+        context.refuse(BAD_REQUEST);
         return CommandStep::Continue;
     }
     if context.session.auth == AuthState::Unauthenticated && !spec.id.is_allowed_unauthenticated() {
@@ -91,10 +118,22 @@ pub(super) fn run<'s>(arguments: &Arguments<'_>, mut context: CommandContext<'s,
         context.reject("unauthenticated");
         return CommandStep::Continue;
     }
+    if context.session.transaction.is_some() && !spec.id.runs_in_transaction() {
+        return transactions::queue(spec, arguments, &mut context);
+    }
     match spec.id {
         CommandId::Throttle => return throttle::run(arguments, &mut context),
         CommandId::Check => return check::check(arguments, &mut context),
         CommandId::Peek => return check::peek(arguments, &mut context),
+        CommandId::Acquire => return leases::acquire(arguments, &mut context),
+        CommandId::Renew => return leases::renew(arguments, &mut context),
+        CommandId::Release => return leases::release(arguments, &mut context),
+        CommandId::Refund => return leases::refund(arguments, &mut context),
+        CommandId::Multi => transactions::multi(&mut context),
+        CommandId::Exec => return transactions::exec(&mut context),
+        CommandId::Discard => transactions::discard(&mut context),
+        CommandId::Watch => transactions::watch(&mut context),
+        CommandId::Unwatch => context.replies.simple_string("OK"),
         CommandId::Ping => connection::ping(arguments, context.replies),
         CommandId::Echo => context.replies.bulk(arguments.get(1).unwrap_or_default()),
         CommandId::Select => connection::select(arguments, context.replies),

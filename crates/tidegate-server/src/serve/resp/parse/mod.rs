@@ -14,8 +14,8 @@ use length::ParsedLength;
 
 pub(crate) use length::LengthErrors;
 
-/// Maximum number of arguments: the name, a domain, 64 attributes with values, and a cost.
-pub const ARGUMENTS_MAX: usize = 2 + 2 * 64 + 2;
+/// Maximum number of arguments: the name, a token, a domain, 64 attributes with values, a cost and a ttl.
+pub const ARGUMENTS_MAX: usize = 3 + 2 * 64 + 4;
 /// Maximum total size of a command's arguments, in bytes.
 pub const COMMAND_BYTES_MAX: usize = 1 << 20;
 /// Maximum length of a line, in bytes, as in Redis.
