@@ -190,8 +190,12 @@ def test_redis_is_out_of_memory(fleet, redis_server):
     with Load(running, tally.ask) as load:
         load.more()
         store.ask("CONFIG", "SET", "maxmemory", 1)
-        wait_for("Redis refuses writes", lambda: undecided_share(load.more()) == 1)
+        wait_for(
+            "Redis refuses writes",
+            lambda: load.more() and running.metric("tidegate_store_writes_refused") == len(running.servers),
+        )
         answers = load.more()
+        assert is_closed(running), "it is still asked, because it can deny"
         # A refused request is charged nowhere.
         assert not any(answer.passes and answer.shared for answer in answers[-32:])
         store.ask("CONFIG", "SET", "maxmemory", 0)
@@ -239,6 +243,14 @@ def test_something_else_is_where_a_counter_should_be(fleet, redis_server, closin
             assert_is_degraded(local)
     assert is_closed(running), "no breaker opens for a bad key"
     assert running.metric("tidegate_store_failures_total", reason="unreadable") > 0
+    # It is not an outage of the store, and the log names the keys.
+    assert running.metric("tidegate_store_unreadable_decisions_total") > 0
+    assert running.metric("tidegate_store_degraded_decisions_total") == 0
+    assert running.metric("tidegate_store_degraded") == 0
+    broken = [name for name in store.keys() if "{broken}" in name]
+    for server in running.servers:
+        wait_for("the log names the key", lambda log=server.process.stderr: any(name in log() for name in broken))
+        assert "does not answer" not in server.process.stderr()
     # Keys of other programs are not changed.
     assert all(store.ask("TYPE", name) == "list" for name in store.keys() if "{broken}" in name)
 

@@ -89,13 +89,19 @@ def test_replicas_that_are_waited_for(fleet, redis_server, redis_replica, closin
         for _ in range(5):
             assert client.ask({"by": "served", "user": "ann"}).shared
     short = running.metric("tidegate_store_replicas_short_total")
+    mark = "x-tidegate-unreplicated"
+
+    def is_marked(client):
+        answer = client.ask({"by": "served", "user": "ann"})
+        assert (answer.headers.get(mark) == "true") == answer.body.get("unreplicated", False)
+        return answer.shared and answer.headers.get(mark) == "true"
+
     replica.pause()
-    wait_for(
-        "the missing acknowledgement is counted",
-        lambda: [client.ask({"by": "served", "user": "ann"}) for client in clients]
-        and running.metric("tidegate_store_replicas_short_total") > short,
-    )
+    wait_for("answers are marked", lambda: all([is_marked(client) for client in clients]))
+    assert running.metric("tidegate_store_replicas_short_total") > short
+    assert running.metric("tidegate_store_breaker_open") == 0
     replica.resume()
+    wait_for("the replica is waited for again", lambda: not any([is_marked(client) for client in clients]))
 
 
 def test_servers_that_leave_are_no_longer_counted(fleet, redis_server):

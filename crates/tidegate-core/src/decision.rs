@@ -44,6 +44,9 @@ pub struct Decision {
     /// Whether a lease was refused because the memory for leases is full. Then the request is denied although it is
     /// within its limits, and nothing was charged.
     pub lease_memory_full: bool,
+    /// Whether the shared store was charged, but fewer of its replicas have the charge than it should wait for. If the
+    /// store fails over now, the charge may be lost.
+    pub unreplicated: bool,
 }
 
 impl Decision {
@@ -88,6 +91,7 @@ impl Decision {
             decided_by,
             degraded: false,
             lease_memory_full: false,
+            unreplicated: false,
         }
     }
 

@@ -60,6 +60,11 @@ pub struct Answer<R> {
     pub decided_by: Option<usize>,
     /// Whether a limit was decided without the shared store, because the store did not answer.
     pub degraded: bool,
+    /// Whether it is degraded because a key of the request holds something else than a counter. Other requests are not
+    /// affected.
+    pub unreadable_key: bool,
+    /// Whether the shared store was charged, but fewer of its replicas have the charge than it should wait for.
+    pub unreplicated: bool,
     limits: SmallVec<[LimitOutcome; LIMITS_INLINE]>,
     candidates: Vec<LimitOutcome>,
 }
@@ -160,6 +165,8 @@ impl<R: Deref<Target = Ruleset>> Answer<R> {
             delay: Nanos::ZERO,
             decided_by: None,
             degraded: false,
+            unreadable_key: false,
+            unreplicated: false,
             limits: SmallVec::new(),
             candidates: Vec::new(),
         }

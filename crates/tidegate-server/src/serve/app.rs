@@ -154,7 +154,7 @@ impl App {
     #[inline]
     pub fn record_single(&self, checked: CheckedCharge) -> Decision {
         if checked.degraded {
-            self.metrics.count_degraded(OnStoreFailure::Local);
+            self.metrics.count_degraded(OnStoreFailure::Local, checked.unreadable_key);
         }
         checked.decision
     }
@@ -253,7 +253,8 @@ impl App {
         self.metrics.count_decision(protocol, request.domain, &output.answer, has_rules);
         self.metrics.count_descriptors(request, &output.answer);
         if output.answer.degraded {
-            self.metrics.count_degraded(fleet::failure_policy(&output.answer));
+            let answer = &output.answer;
+            self.metrics.count_degraded(fleet::failure_policy(answer), answer.unreadable_key);
         }
         if let (Some(start), Some(stages)) = (start, output.stages) {
             let waited_ns = u64::try_from(output.waited.get()).unwrap_or(u64::MAX);

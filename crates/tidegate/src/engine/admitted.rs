@@ -256,7 +256,7 @@ fn decision_from_answer(answer: &Answer) -> Decision {
         delay: answer.delay,
     });
     decision.decided_by = answer.decided_by.unwrap_or(0);
-    decision.degraded = answer.degraded;
+    (decision.degraded, decision.unreplicated) = (answer.degraded, answer.unreplicated);
     decision.lease_memory_full = answer.kind == AnswerKind::Unavailable && !answer.degraded;
     decision
 }

@@ -75,6 +75,8 @@ pub(super) struct StoreSession {
     /// Whether the request is decided without the store if the store does not answer.
     pub falls_back: bool,
     lease: LeaseReply,
+    /// Whether a charge has reached too few replicas of the store.
+    is_unreplicated: bool,
     /// When the store decided last.
     decided_at: Option<Timestamp>,
     pub stages: StageTimer,
@@ -131,6 +133,7 @@ impl DecideTask {
             failure: None,
             falls_back,
             lease,
+            is_unreplicated: false,
             decided_at: None,
             stages,
         };
@@ -221,8 +224,10 @@ impl DecideTask {
     #[inline]
     pub fn write_answer(&self, answer: &mut Answer) {
         self.evaluation.write_answer(answer, &self.outcomes);
-        if self.session.failure.is_some() {
+        answer.unreplicated = self.session.is_unreplicated && answer.kind.passes();
+        if let Some(failure) = &self.session.failure {
             answer.degrade(Fallback::<()>::RETRY_AFTER);
+            answer.unreadable_key = matches!(failure, StoreError::Unreadable(_));
         }
         if self.session.lease == LeaseReply::MemoryFull {
             answer.refuse_leases(Fallback::<()>::RETRY_AFTER);
@@ -377,6 +382,7 @@ impl StoreSession {
                 };
                 if self.failure.is_none() && charges > 0 {
                     self.decided_at = Some(reply.at);
+                    self.is_unreplicated |= reply.is_unreplicated;
                 }
                 Ok(reply.outcomes)
             }
@@ -399,14 +405,14 @@ impl StoreSession {
         }
         let ask = Ask { op, plan, now: engine.clock.now(), deadline: None };
         let reply = engine.store.ask_fallback(&ask, &failure)?;
-        (self.lease, self.decided_at) = (reply.lease, None);
+        (self.lease, self.decided_at, self.is_unreplicated) = (reply.lease, None, false);
         self.failure = Some(failure);
         Ok(reply.outcomes)
     }
 
     /// Allows the store to be asked again after a wait, with a new deadline, even if it did not answer before.
     pub fn reset(&mut self) {
-        (self.failure, self.deadline) = (None, None);
+        (self.failure, self.deadline, self.is_unreplicated) = (None, None, false);
     }
 }
 

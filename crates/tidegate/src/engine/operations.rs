@@ -23,6 +23,8 @@ pub struct CheckedCharge {
     pub decision: Decision,
     /// Whether this node decided by its share of the limit, because the shared store did not answer.
     pub degraded: bool,
+    /// Whether it is degraded because the key holds something else than a counter.
+    pub unreadable_key: bool,
 }
 
 /// Calls over a store that may answer later. While it does not answer, the `on_store_failure` of each rule decides for
@@ -174,6 +176,7 @@ impl<C: Clock, S: Store> Engine<C, S> {
             return ChargeResponse::Now(CheckedCharge {
                 decision: memory.check_charge(charge, now),
                 degraded: false,
+                unreadable_key: false,
             });
         }
         let plan = Plan::of_one(*charge);
@@ -193,11 +196,19 @@ impl<C: Clock, S: Store> Engine<C, S> {
         let plan = Plan::of_one(*charge);
         let ask = Ask { op, plan: &plan, now: self.inner.clock.now(), deadline: None };
         match reply.and_then(|reply| reply.require_complete(&ask)) {
-            Ok(reply) => CheckedCharge { decision: Decision::merge(&reply.outcomes), degraded: false },
+            Ok(reply) => CheckedCharge {
+                decision: Decision::merge(&reply.outcomes),
+                degraded: false,
+                unreadable_key: false,
+            },
             Err(failure) => {
                 let reply = self.inner.store.ask_fallback(&ask, &failure);
                 let outcomes = reply.map(|reply| reply.outcomes).unwrap_or_default();
-                CheckedCharge { decision: Decision::merge(&outcomes), degraded: true }
+                CheckedCharge {
+                    decision: Decision::merge(&outcomes),
+                    degraded: true,
+                    unreadable_key: matches!(failure, StoreError::Unreadable(_)),
+                }
             }
         }
     }

@@ -224,13 +224,12 @@ impl<C: Clock, S: Store> Limiter<C, S> {
     /// Reads a reply. Without one, the store policies of the limits decide.
     pub(crate) fn read_reply(&self, ask: &Ask<'_, '_>, reply: Result<Reply, StoreError>) -> DecidedCall {
         match reply.and_then(|reply| reply.require_complete(ask)) {
-            Ok(Reply { at, outcomes, lease, .. }) => DecidedCall {
-                decision: decision_of(&outcomes, lease),
-                lease: self.rebase_lease(lease, ask.now),
-                at,
-                store_error: None,
-                outcomes,
-            },
+            Ok(Reply { at, outcomes, lease, is_unreplicated, .. }) => {
+                let mut decision = decision_of(&outcomes, lease);
+                decision.unreplicated = is_unreplicated && decision.is_allowed();
+                let lease = self.rebase_lease(lease, ask.now);
+                DecidedCall { decision, lease, at, store_error: None, outcomes }
+            }
             Err(failure) => self.decide_without_store(ask, failure),
         }
     }

@@ -52,7 +52,7 @@ pub struct Lease {
 pub enum Release {
     /// The units are free again.
     Released,
-    /// The lease was released before it expired, or was reset.
+    /// The lease is not held any more, before its expiry: it was released or reset, or the store lost it.
     AlreadyReleased,
     /// The lease has expired, and another holder may have the units. Also the result for a lease that was released,
     /// once its expiry is over.
@@ -68,7 +68,7 @@ pub enum Release {
 pub enum Renewal {
     /// The lease lasts a ttl from now, with the same fencing token. Earlier lease tokens stay valid.
     Renewed(Lease),
-    /// The lease was released before it expired, or was reset.
+    /// The lease is not held any more, before its expiry: it was released or reset, or the store lost it.
     AlreadyReleased,
     /// The lease has expired, and another holder may have the units.
     Expired,

@@ -18,7 +18,7 @@ use tokio::runtime::Handle;
 use super::connect::HEARTBEAT_SCRIPT_INDEX;
 use super::connection::SlotCommand;
 use super::tick::PeriodicTimer;
-use super::topology::Servers;
+use super::topology::{KeyMobility, Servers};
 use crate::sync::lock;
 
 /// The script of a heartbeat.
@@ -123,7 +123,7 @@ impl Heartbeat {
 
     /// Sends a heartbeat. If it fails, the last count stays.
     pub(super) async fn send(&self, servers: &Servers) {
-        let location = servers.locate(self.key.as_bytes());
+        let location = servers.locate(self.key.as_bytes(), KeyMobility::Movable);
         let mut command = redis::cmd("EVALSHA");
         command
             .arg(servers.sha(HEARTBEAT_SCRIPT_INDEX))
@@ -133,7 +133,7 @@ impl Heartbeat {
             .arg(LIVE_FOR_US);
         let mut replies =
             servers.send(location.server, vec![SlotCommand { slot: location.slot, command }]).await;
-        if let Some(Ok(Value::Int(count))) = replies.pop()
+        if let Some(Ok(Value::Int(count))) = replies.results.pop()
             && let Ok(count) = u32::try_from(count)
         {
             let largest = lock(&self.state).recent_counts.push_and_max(count);

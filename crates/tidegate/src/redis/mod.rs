@@ -49,7 +49,7 @@ mod watch;
 
 pub use connection::{
     BreakerState, ConnectError, ConnectErrorKind, EventHook, ServerCounts, ServerStats, ServersStats,
-    StoreEvent,
+    StoreEvent, WriteState,
 };
 pub use runtime::StoreRuntime;
 pub use settings::{ClientCertificate, RedisSettings};

@@ -4,6 +4,7 @@ use smallvec::SmallVec;
 use tidegate_core::{Algorithm, DenyCache, Op, Role, Timestamp};
 
 use super::key_name::KeyName;
+use super::topology::KeyMobility;
 
 /// One plan, and the operation to run on it.
 #[derive(Clone, Debug)]
@@ -50,6 +51,8 @@ pub(super) struct RedisCharge {
     pub counts_from: Option<Timestamp>,
     /// Whether the deny cache may deny this charge.
     pub deny_cache: DenyCache,
+    /// Whether the key may move to another server of a ring.
+    pub mobility: KeyMobility,
 }
 
 impl RedisPlan {

@@ -17,6 +17,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
 use super::batcher::{PlanFailure, PlanResult, PossibleEffect, TimedReply};
+use super::connection::Replication;
 use super::deny_cache::DenialCaching;
 use super::leases::{ReleaseOnDrop, holds_leases};
 use super::plan::{RedisCharge, RedisPlan};
@@ -44,7 +45,12 @@ impl RedisSplitPlan {
         // This runs to completion even if the caller is gone: charges of a plan that is not admitted must be
         // refunded.
         self.inner.runtime.clone().spawn(async move {
-            let reply = decide(&self, collect_results(pending).await).await?;
+            let results = collect_results(pending).await;
+            let is_short = |result: &PlanResult| {
+                result.as_ref().is_ok_and(|timed| timed.replication == Replication::Short)
+            };
+            let is_unreplicated = results.iter().any(is_short);
+            let reply = Reply { is_unreplicated, ..decide(&self, results).await? };
             // Released unless the caller takes the lease.
             let releases = match reply.lease {
                 LeaseReply::Held(_) => self.parts.iter().filter_map(|part| self.part_release(part)).collect(),

@@ -1,9 +1,12 @@
 //! Counts of what a store on Redis has done.
 
+use std::collections::BTreeSet;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::connection::ServersStats;
+use super::connection::{EventHook, ServersStats, StoreEvent};
 use crate::StoreError;
+use crate::sync::lock;
 
 /// Counts of what a [`RedisStore`](super::RedisStore) has done. They only grow, unless a field says
 /// otherwise.
@@ -75,9 +78,14 @@ impl FailureCounts {
     }
 }
 
+/// How many unreadable keys are reported at most. They are remembered, so that each is reported once.
+const UNREADABLE_KEYS_MAX: usize = 64;
+
 /// The counters behind [`StoreStats`].
 #[derive(Default)]
 pub(super) struct StoreCounters {
+    hook: Option<EventHook>,
+    unreadable_keys: Mutex<BTreeSet<Box<str>>>,
     pub plans: Count,
     pub calls: Count,
     pub pipelines_answered: Count,
@@ -99,6 +107,11 @@ pub(super) struct StoreCounters {
 pub(super) struct Count(AtomicU64);
 
 impl StoreCounters {
+    /// Counters that report unreadable keys.
+    pub(super) fn new(hook: Option<EventHook>) -> Self {
+        Self { hook, ..Self::default() }
+    }
+
     /// Counts an operation without a reply.
     pub(super) fn count_failure(&self, failure: &StoreError) {
         let count = match failure {
@@ -106,10 +119,23 @@ impl StoreCounters {
             StoreError::BreakerOpen => &self.away,
             StoreError::Overloaded => &self.overloaded,
             StoreError::Refused(_) => &self.refused,
-            StoreError::Unreadable(_) => &self.unreadable,
+            StoreError::Unreadable(key) => {
+                self.report_unreadable(key);
+                &self.unreadable
+            }
             StoreError::RuntimeGone => &self.runtime_gone,
         };
         count.add(1);
+    }
+
+    #[cold]
+    fn report_unreadable(&self, key: &str) {
+        let mut reported = lock(&self.unreadable_keys);
+        let is_new = reported.len() < UNREADABLE_KEYS_MAX && reported.insert(key.into());
+        drop(reported);
+        if let (true, Some(hook)) = (is_new, &self.hook) {
+            hook.call(StoreEvent::UnreadableKey { key: key.into() });
+        }
     }
 
     pub(super) fn failure_counts(&self) -> FailureCounts {

@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use foldhash::fast::RandomState;
-use tidegate_core::{Algorithm, Charge, Op, Plan, Role, Timestamp};
+use tidegate_core::{Algorithm, Charge, OnStoreFailure, Op, Plan, Role, Timestamp};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -17,6 +17,7 @@ use super::batcher::{
     BatchContext, BatchKey, Batcher, CalendarTime, PendingPlan, PlanResult, ReplyTo, TimedReply,
 };
 use super::connect::StoreParts;
+use super::connection::Replication;
 use super::deadline::{Deadlines, Elapsed};
 use super::deny_cache::{DenialCaching, DenyCache};
 use super::heartbeat::Heartbeat;
@@ -28,7 +29,7 @@ use super::refunds::PendingRefunds;
 use super::script::{new_owner, whole_micros};
 use super::split::RedisSplitPlan;
 use super::stats::{StoreCounters, StoreStats};
-use super::topology::{KeyLocation, ServerId};
+use super::topology::{KeyLocation, KeyMobility, ServerId};
 use super::url::Deployment;
 use super::watch::Watches;
 use super::{RedisSettings, StoreTicks};
@@ -83,7 +84,7 @@ impl RedisStore {
         let context = BatchContext {
             servers,
             deny_cache: Arc::new(DenyCache::new()),
-            counters: Arc::new(StoreCounters::default()),
+            counters: Arc::new(StoreCounters::new(settings.on_event.clone())),
             clock: SystemClock::new(),
             _own_runtime: runtime.own.map(Arc::new),
         };
@@ -191,7 +192,7 @@ impl Store for RedisStore {
         let inner = &self.inner;
         inner.watches.watch(plan.enforced().map(|charge| {
             let key = key_name(&inner.settings.namespace, charge);
-            (inner.context.servers.locate(hash_tag(&key)).server, key)
+            (inner.context.servers.locate(hash_tag(&key), mobility(charge)).server, key)
         }))
     }
 
@@ -220,6 +221,7 @@ impl RedisInner {
             role: charge.role,
             counts_from: counts_from(charge.counter.algorithm()),
             deny_cache: charge.policy.deny_cache,
+            mobility: mobility(charge),
         };
         let plan = RedisPlan::new(op, plan.charges().iter().map(charge).collect());
         RedisPlan { is_published: true, ..plan }
@@ -286,6 +288,7 @@ impl RedisInner {
             deadline,
             denial_caching,
             calendar_time: CalendarTime::Estimated,
+            write_refusal: None,
             sender,
         };
         self.with_batcher(location.server, |batcher| {
@@ -298,7 +301,9 @@ impl RedisInner {
     /// slot with all its keys. Elsewhere another server has never seen them.
     pub(super) fn relocate(&self, location: KeyLocation, plan: &RedisPlan) -> KeyLocation {
         match (&self.settings.url.deployment, plan.charges.first()) {
-            (Deployment::Cluster, Some(charge)) => self.context.servers.locate(hash_tag(&charge.key)),
+            (Deployment::Cluster, Some(charge)) => {
+                self.context.servers.locate(hash_tag(&charge.key), charge.mobility)
+            }
             _ => location,
         }
     }
@@ -306,7 +311,8 @@ impl RedisInner {
     /// The location of a plan's keys; none if it has no charges.
     pub(super) fn placement(&self, plan: &RedisPlan) -> Option<Placement<KeyLocation>> {
         let servers = &self.context.servers;
-        Placement::from_locations(plan.charges.iter().map(|charge| servers.locate(hash_tag(&charge.key))))
+        let locate = |charge: &RedisCharge| servers.locate(hash_tag(&charge.key), charge.mobility);
+        Placement::from_locations(plan.charges.iter().map(locate))
     }
 
     /// Waits for a result until the deadline.
@@ -368,6 +374,15 @@ impl PlanBudget {
     }
 }
 
+/// A limit that denies while Redis does not answer must not start empty elsewhere. Neither must a lease: it would be
+/// granted to a second holder.
+fn mobility(charge: &Charge<'_>) -> KeyMobility {
+    match (charge.counter.algorithm(), charge.policy.on_store_failure) {
+        (Algorithm::Leases(_), _) | (_, OnStoreFailure::Deny) => KeyMobility::Fixed,
+        _ => KeyMobility::Movable,
+    }
+}
+
 /// Hands the lease to the caller.
 fn keep_lease(decided: Result<(Reply, ReleaseOnDrop), StoreError>) -> Result<Reply, StoreError> {
     let (reply, release_on_drop) = decided?;
@@ -376,8 +391,9 @@ fn keep_lease(decided: Result<(Reply, ReleaseOnDrop), StoreError>) -> Result<Rep
 }
 
 pub(super) fn into_reply(timed: TimedReply) -> Reply {
-    let reply = timed.reply;
-    Reply::new(reply.at, reply.outcomes).with_lease(reply.lease)
+    let TimedReply { reply, replication, .. } = timed;
+    let is_unreplicated = replication == Replication::Short;
+    Reply { is_unreplicated, ..Reply::new(reply.at, reply.outcomes).with_lease(reply.lease) }
 }
 
 impl std::fmt::Debug for RedisStore {

@@ -178,13 +178,14 @@ impl MixedPlan {
             })
         });
         self.is_shared_failed = shared.is_err();
+        let is_unreplicated = shared.as_ref().is_ok_and(|reply| reply.is_unreplicated);
         let mut shared = Some(shared);
         let reply_of = |part: &SplitPart<CounterLocation>| match part.location {
             CounterLocation::Local => local_reply.take().map(Ok),
             CounterLocation::Shared => shared.take(),
         };
         let replies = self.parts.iter().filter_map(reply_of).collect();
-        let mut reply = decide(&self, replies).await?;
+        let mut reply = Reply { is_unreplicated, ..decide(&self, replies).await? };
         if is_memory_full {
             reply.lease = LeaseReply::MemoryFull;
         } else if self.op == Op::Check {

@@ -31,6 +31,8 @@ pub struct Reply {
     pub outcomes: Outcomes,
     /// The state of the lease.
     pub lease: LeaseReply,
+    /// Whether the plan was charged, but fewer replicas have the charge than the store should wait for.
+    pub is_unreplicated: bool,
 }
 
 /// The state of a lease after an operation.
@@ -43,7 +45,7 @@ pub enum LeaseReply {
     Held(Lease),
     /// It was released now.
     Released,
-    /// It was released before.
+    /// It is not held any more, before its expiry: it was released or reset, or the store lost it.
     AlreadyReleased,
     /// It has expired.
     Expired,
@@ -57,7 +59,7 @@ impl Reply {
     /// The reply to a plan that was decided.
     #[inline]
     pub fn new(at: Timestamp, outcomes: Outcomes) -> Self {
-        Self { at, outcomes, lease: LeaseReply::None }
+        Self { at, outcomes, lease: LeaseReply::None, is_unreplicated: false }
     }
 
     /// The reply to an operation without outcomes.

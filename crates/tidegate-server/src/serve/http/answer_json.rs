@@ -33,6 +33,9 @@ pub(super) fn write_fields(out: &mut Vec<u8>, answer: &Answer, waited: Nanos) {
         true => br#","degraded":true,"limits":"#.as_slice(),
     });
     json_writer::write_list(out, answer.limits(), write_limit);
+    if answer.unreplicated {
+        out.extend_from_slice(br#","unreplicated":true"#);
+    }
     if answer.candidates().len() > 0 {
         out.extend_from_slice(br#","candidates":"#);
         json_writer::write_list(out, answer.candidates(), write_limit);

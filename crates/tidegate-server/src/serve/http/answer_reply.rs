@@ -23,6 +23,8 @@ const UNAVAILABLE_TYPE: &[u8] =
 
 /// Marks a decision made without the shared store, because it did not answer.
 pub(super) const DEGRADED_HEADER: HeaderName = HeaderName::from_static(rls::DEGRADED_HEADER);
+/// Marks a decision whose charge too few replicas of the shared store have.
+const UNREPLICATED_HEADER: HeaderName = HeaderName::from_static(rls::UNREPLICATED_HEADER);
 
 /// A reply with status 200, 429 if the request is denied, or 503 if the store did not decide. `more` has additional
 /// fields, each after a comma.
@@ -66,6 +68,9 @@ pub(super) fn answer_reply(answer: &Answer, waited: Nanos, more: &[u8]) -> Reply
     if answer.degraded || answer.kind == AnswerKind::Unavailable {
         mark_undecided(headers, answer);
     }
+    if answer.unreplicated {
+        headers.insert(UNREPLICATED_HEADER, HeaderValue::from_static("true"));
+    }
     *reply.status_mut() = status;
     reply
 }
@@ -90,9 +95,14 @@ fn write_unavailable(out: &mut Vec<u8>, answer: &Answer) {
     out.extend_from_slice(UNAVAILABLE_TYPE);
     let policy = answer.decider().as_ref().map(PolicyName::from_answer);
     let policy = policy.map_or_else(|| "a rule".to_owned(), |policy| policy.to_string());
-    let detail = match answer.degraded {
-        true => format!("the shared store does not answer, and {policy} denies its requests in the meantime"),
-        false => format!("there is no memory for another lease of {policy} (hint: raise memory_max)"),
+    let detail = match (answer.degraded, answer.unreadable_key) {
+        (true, false) => {
+            format!("the shared store does not answer, and {policy} denies its requests in the meantime")
+        }
+        (true, true) => format!(
+            "a key of this request in the shared store is not a counter, and {policy} denies its requests in the meantime"
+        ),
+        (false, _) => format!("there is no memory for another lease of {policy} (hint: raise memory_max)"),
     };
     json_writer::write_text(out, &detail);
     out.push(b',');

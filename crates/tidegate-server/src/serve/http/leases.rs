@@ -95,9 +95,11 @@ enum MissingLease {
 impl MissingLease {
     fn reply(self) -> Reply {
         let (result, message) = match self {
-            Self::Released => {
-                ("already_released", "the lease was already released (hint: acquire another one)")
-            }
+            Self::Released => (
+                "already_released",
+                "the lease is not held any more: it was released or reset, or its store lost it (hint: acquire another \
+                 one)",
+            ),
             Self::Expired => (
                 "expired",
                 "the lease has expired and may have a new holder (hint: renew earlier, or use a longer ttl)",

@@ -70,6 +70,8 @@ pub struct Metrics {
     failed_logins: [AtomicU64; Protocol::ALL.len()],
     /// Decisions without the shared store, by the policy that replaced it.
     degraded_decisions: [AtomicU64; OnStoreFailure::ALL.len()],
+    /// Decisions without the shared store because a key is not a counter.
+    unreadable_decisions: AtomicU64,
     decision: [Histogram; Protocol::ALL.len()],
     matching: Histogram,
     store: Histogram,
@@ -144,13 +146,18 @@ impl Metrics {
         self.store.observe(times.stages.store_ns);
     }
 
-    /// Counts a decision that was made by this policy, without the shared store.
+    /// Counts a decision that was made by this policy, without the shared store. One that was made because of an
+    /// unreadable key is counted separately: the store works.
     #[cold]
-    pub fn count_degraded(&self, policy: OnStoreFailure) {
-        self.degraded_decisions[policy as usize].fetch_add(1, Ordering::Relaxed);
+    pub fn count_degraded(&self, policy: OnStoreFailure, unreadable_key: bool) {
+        let count = match unreadable_key {
+            true => &self.unreadable_decisions,
+            false => &self.degraded_decisions[policy as usize],
+        };
+        count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many decisions were made without the shared store.
+    /// How many decisions were made without the shared store because it did not answer.
     pub fn degraded_decisions(&self) -> u64 {
         self.degraded_decisions.iter().map(|count| count.load(Ordering::Relaxed)).sum()
     }
@@ -236,6 +243,7 @@ impl Metrics {
             operations: LabeledCounters::new(),
             failed_logins: Default::default(),
             degraded_decisions: Default::default(),
+            unreadable_decisions: AtomicU64::new(0),
             decision: array::from_fn(|_| Histogram::default()),
             matching: Histogram::default(),
             store: Histogram::default(),

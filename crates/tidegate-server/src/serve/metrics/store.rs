@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use tidegate::redis::{BreakerState, StoreStats};
+use tidegate::redis::{BreakerState, StoreStats, WriteState};
 use tidegate::rules::OnStoreFailure;
 
 use super::Metrics;
@@ -23,6 +23,10 @@ impl Metrics {
             let count = self.degraded_decisions[policy as usize].load(Ordering::Relaxed);
             page.sample(name, &[("policy", policy.as_str())], count);
         }
+        let name = "tidegate_store_unreadable_decisions_total";
+        let help = "Decisions without the shared store because a key in it is not a counter.";
+        let count = self.unreadable_decisions.load(Ordering::Relaxed);
+        page.single(name, MetricType::Counter, help, count);
         let name = "tidegate_store_degraded";
         let help = "1 while decisions are made without the shared store, else 0.";
         page.single(name, MetricType::Gauge, help, u8::from(fleet.degraded_since().is_some()));
@@ -66,6 +70,12 @@ fn write_servers(page: &mut Exposition, stats: &StoreStats) {
     for server in &servers.servers {
         let is_open = u8::from(server.breaker == BreakerState::Open);
         page.sample(name, &[("server", &server.address)], is_open);
+    }
+    let name = "tidegate_store_writes_refused";
+    page.family(name, MetricType::Gauge, "1 while a Redis server refuses writes and can only deny, else 0.");
+    for server in &servers.servers {
+        let is_refused = u8::from(server.writes == WriteState::Refused);
+        page.sample(name, &[("server", &server.address)], is_refused);
     }
     let counters = [
         ("pipelines", "Pipelines of commands sent to Redis servers.", servers.total.pipelines),

@@ -13,6 +13,8 @@ pub const DECISION_HEADER: &str = "x-tidegate-decision";
 pub const RULE_HEADER: &str = "x-tidegate-rule";
 /// `true` if the decision was made without the shared store, because it did not answer.
 pub const DEGRADED_HEADER: &str = "x-tidegate-degraded";
+/// `true` if the shared store was charged, but too few of its replicas have the charge.
+pub const UNREPLICATED_HEADER: &str = "x-tidegate-unreplicated";
 /// How long the request is to be delayed, in milliseconds.
 pub const DELAY_HEADER: &str = "x-tidegate-delay-ms";
 
@@ -67,6 +69,7 @@ impl<'r> Annotations<'r> {
             Details::Marked => {
                 answer.kind != AnswerKind::Allowed
                     || answer.degraded
+                    || answer.unreplicated
                     || answer.limits().any(|limit| !limit.rule.metadata.is_empty())
             }
             Details::All => true,
@@ -105,7 +108,10 @@ impl<'r> Annotations<'r> {
             }
         }
         if answer.degraded {
-            annotations.push_degraded();
+            annotations.push_mark(DEGRADED_HEADER);
+        }
+        if answer.unreplicated {
+            annotations.push_mark(UNREPLICATED_HEADER);
         }
         annotations
     }
@@ -114,16 +120,16 @@ impl<'r> Annotations<'r> {
     pub fn mark_degraded(&mut self, details: Details) {
         let is_marked = self.metadata.as_ref().is_some_and(|metadata| metadata.degraded);
         if details != Details::Off && !is_marked {
-            self.push_degraded();
+            self.push_mark(DEGRADED_HEADER);
             // Only a plain "allowed" has no metadata yet.
             self.metadata.get_or_insert(DynamicMetadata::ALLOWED).degraded = true;
         }
     }
 
-    fn push_degraded(&mut self) {
-        let degraded = || Header { name: DEGRADED_HEADER, value: "true".to_owned() };
-        self.response_headers.push(degraded());
-        self.request_headers.push(degraded());
+    fn push_mark(&mut self, name: &'static str) {
+        let mark = || Header { name, value: "true".to_owned() };
+        self.response_headers.push(mark());
+        self.request_headers.push(mark());
     }
 }
 

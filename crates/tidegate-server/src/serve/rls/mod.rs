@@ -18,6 +18,7 @@ mod unit;
 pub use super::settings::RlsDetails as Details;
 pub use annotations::{
     Annotations, DECISION_HEADER, DEGRADED_HEADER, DELAY_HEADER, DynamicMetadata, Header, RULE_HEADER,
+    UNREPLICATED_HEADER,
 };
 pub use decide::{RlsDecision, decide};
 pub use error::{DecideError, RlsError};

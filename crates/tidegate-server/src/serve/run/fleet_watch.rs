@@ -59,7 +59,9 @@ pub async fn watch(app: Arc<App>, mut events: StoreEvents) {
 
 fn log(event: &StoreEvent) {
     match event {
-        StoreEvent::BreakerClosed { .. } => tracing::info!("{event}"),
+        StoreEvent::BreakerClosed { .. }
+        | StoreEvent::ReplicasBack { .. }
+        | StoreEvent::WritesAccepted { .. } => tracing::info!("{event}"),
         _ => tracing::warn!("{event}"),
     }
 }

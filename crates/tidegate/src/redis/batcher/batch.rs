@@ -7,11 +7,12 @@ use super::{
     BatchKey, CalendarTime, PendingPlan, PendingPlans, PlanFailure, PossibleEffect, ReplyTo, TimedReply,
 };
 use crate::StoreError;
-use crate::redis::connection::{SendError, SlotCommand};
+use crate::redis::connection::{Replication, SendError, SlotCommand};
 use crate::redis::deny_cache::{DenialCaching, DenyCache, ReplyTime};
-use crate::redis::plan::RedisPlan;
+use crate::redis::plan::{NO_OWNER, RedisPlan};
 use crate::redis::script::{BadReply, Call, CallTime, PlanReply, ReplayError};
 use crate::redis::stats::StoreCounters;
+use crate::redis::topology::SentCommands;
 
 /// The plans of one pipeline.
 pub(crate) struct Batch {
@@ -24,8 +25,6 @@ struct BatchCall {
     call: Call,
     reply_tos: Vec<ReplyTo>,
 }
-
-type ScriptCallResult = Result<redis::Value, SendError>;
 
 impl Batch {
     /// Groups plans into calls: one call per slot, or more if they do not fit. Plans past their deadline fail
@@ -73,15 +72,22 @@ impl Batch {
     /// server's time if it replied.
     pub(crate) fn complete(
         self,
-        replies: Vec<ScriptCallResult>,
+        sent_commands: SentCommands,
         sent: Timestamp,
         deny_cache: &DenyCache,
     ) -> (PendingPlans, Option<Timestamp>) {
         let mut retries = Vec::new();
         let mut time = None;
-        let mut replies = replies.into_iter();
+        let SentCommands { results, replication } = sent_commands;
+        let mut replies = results.into_iter();
         for BatchCall { call, reply_tos, .. } in self.calls {
             let reply = replies.next().unwrap_or(Err(SendError::NoReply));
+            if let Err(SendError::WriteRefused(reason)) = reply {
+                for (plan, reply_to) in call.plans().iter().zip(reply_tos) {
+                    without_writes(plan, reply_to, &reason, &mut retries);
+                }
+                continue;
+            }
             let result = reply
                 .map_err(send_failure)
                 .and_then(|reply| call.read(reply).map_err(|bad| bad_reply_failure(&bad)));
@@ -92,7 +98,13 @@ impl Batch {
                 Ok(replies) => {
                     let plans = call.plans();
                     for ((plan, reply_to), reply) in plans.iter().zip(reply_tos).zip(replies) {
-                        let at = complete_plan(plan, reply_to, reply, sent, deny_cache, &mut retries);
+                        let at = complete_plan(
+                            plan,
+                            reply_to,
+                            reply,
+                            ReplyContext { sent, replication, deny_cache },
+                            &mut retries,
+                        );
                         time = at.or(time);
                     }
                 }
@@ -124,19 +136,49 @@ impl Batch {
 
 const TOO_LARGE: &str = "a plan does not fit in one call (hint: let fewer limits apply to one request)";
 
+/// What all replies of a pipeline have in common.
+#[derive(Clone, Copy)]
+struct ReplyContext<'a> {
+    sent: Timestamp,
+    replication: Replication,
+    deny_cache: &'a DenyCache,
+}
+
+/// Redis refuses all writes. It is asked again whether it would deny the plan.
+#[cold]
+fn without_writes(plan: &RedisPlan, reply_to: ReplyTo, reason: &str, retries: &mut PendingPlans) {
+    match plan.op {
+        Op::Check | Op::Acquire { .. } => {
+            let plan = RedisPlan { op: Op::Peek, owner: NO_OWNER, ..plan.clone() };
+            let reply_to = ReplyTo { write_refusal: Some(reason.into()), ..reply_to };
+            retries.push(Box::new(PendingPlan { plan, reply_to }));
+        }
+        _ => reply_to.send(Err(PlanFailure::not_sent(StoreError::Refused(reason.into())))),
+    }
+}
+
 fn complete_plan(
     plan: &RedisPlan,
     reply_to: ReplyTo,
     reply: Result<PlanReply, ReplayError>,
-    sent: Timestamp,
-    deny_cache: &DenyCache,
+    context: ReplyContext<'_>,
     retries: &mut PendingPlans,
 ) -> Option<Timestamp> {
     match reply {
+        Ok(PlanReply { admitted: OutcomeKind::Allowed, at, .. }) if reply_to.write_refusal.is_some() => {
+            let reason = reply_to.write_refusal.clone().unwrap_or_default();
+            reply_to.send(Err(PlanFailure::not_sent(StoreError::Refused(reason))));
+            Some(at)
+        }
         Ok(reply) => {
-            let time = ReplyTime { server_time: reply.at, sent_at: sent };
-            update_deny_cache(plan, &reply_to, &reply, time, deny_cache);
-            reply_to.send(Ok(TimedReply { reply, time }));
+            let time = ReplyTime { server_time: reply.at, sent_at: context.sent };
+            update_deny_cache(plan, &reply_to, &reply, time, context.deny_cache);
+            // A denial holds whatever replicas have.
+            let replication = match reply.admitted {
+                OutcomeKind::Allowed if plan.op.charges() => context.replication,
+                _ => Replication::Enough,
+            };
+            reply_to.send(Ok(TimedReply { reply, time, replication }));
             Some(time.server_time)
         }
         Err(ReplayError::StaleCalendarEdges { at }) if reply_to.calendar_time == CalendarTime::Estimated => {
@@ -178,7 +220,9 @@ fn send_failure(error: SendError) -> PlanFailure {
         SendError::Overloaded => PlanFailure::not_sent(StoreError::Overloaded),
         SendError::NoReply => PlanFailure { error: StoreError::TimedOut, effect: PossibleEffect::Unknown },
         // The script writes everything in one command. If Redis refuses it, nothing was written.
-        SendError::Refused(text) => PlanFailure::not_sent(StoreError::Refused(text)),
+        SendError::WriteRefused(text) | SendError::Refused(text) => {
+            PlanFailure::not_sent(StoreError::Refused(text))
+        }
     }
 }
 

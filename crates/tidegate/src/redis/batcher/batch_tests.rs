@@ -30,6 +30,7 @@ fn pending_plan(
         role: Role::Enforced,
         counts_from: None,
         deny_cache: tidegate_core::DenyCache::On,
+        mobility: crate::redis::topology::KeyMobility::Movable,
     };
     let (sender, pending) = oneshot::channel();
     let reply_to = ReplyTo {
@@ -38,6 +39,7 @@ fn pending_plan(
         deadline,
         denial_caching: DenialCaching::Disabled,
         calendar_time: CalendarTime::Estimated,
+        write_refusal: None,
         sender,
     };
     (
@@ -46,16 +48,16 @@ fn pending_plan(
     )
 }
 
-async fn run_calls(server: &RedisProcess, batch: &Batch) -> Vec<ScriptCallResult> {
+async fn run_calls(server: &RedisProcess, batch: &Batch) -> SentCommands {
     let client = redis::Client::open(server.url()).unwrap();
     let mut connection = client.get_multiplexed_async_connection().await.unwrap();
     let sha: String =
         redis::cmd("SCRIPT").arg("LOAD").arg(SCRIPT).query_async(&mut connection).await.unwrap();
-    let mut replies = Vec::new();
+    let mut results = Vec::new();
     for sent in batch.commands(&sha) {
-        replies.push(Ok(sent.command.query_async::<Value>(&mut connection).await.unwrap()));
+        results.push(Ok(sent.command.query_async::<Value>(&mut connection).await.unwrap()));
     }
-    replies
+    SentCommands { results, replication: Replication::Enough }
 }
 
 /// This process's clock is years behind Redis, so its calendar windows are not those around Redis' time.
@@ -101,16 +103,17 @@ async fn late_plans_are_not_sent_and_equal_plans_are_adjacent() {
 #[tokio::test]
 async fn a_missing_or_invalid_reply_is_a_failure_of_unknown_effect() {
     let later = Instant::now() + Duration::from_secs(600);
-    let cases: [(Vec<ScriptCallResult>, PossibleEffect); 4] = [
+    let cases: [(Vec<Result<Value, SendError>>, PossibleEffect); 4] = [
         (Vec::new(), PossibleEffect::Unknown),
         (vec![Ok(Value::Int(1))], PossibleEffect::Unknown),
         (vec![Err(SendError::NoReply)], PossibleEffect::Unknown),
         (vec![Err(SendError::Refused("OOM".into()))], PossibleEffect::None),
     ];
-    for (replies, effect) in cases {
+    for (results, effect) in cases {
         let (plan, pending) = pending_plan("key", "5/s", later);
         let batch = Batch::from_pending(vec![plan], Instant::now(), YEARS_AGO);
-        batch.complete(replies, YEARS_AGO, &DenyCache::new());
+        let sent = SentCommands { results, replication: Replication::Enough };
+        batch.complete(sent, YEARS_AGO, &DenyCache::new());
         assert_eq!(pending.await.unwrap().unwrap_err().effect, effect);
     }
 }

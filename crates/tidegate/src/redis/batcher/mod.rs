@@ -21,6 +21,7 @@ use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::connect::DECISION_SCRIPT_INDEX;
+use super::connection::Replication;
 use super::deny_cache::{DenialCaching, DenyCache, ReplyTime};
 use super::plan::RedisPlan;
 use super::runtime::OwnRuntime;
@@ -61,6 +62,8 @@ pub(crate) struct ReplyTo {
     pub deadline: Instant,
     pub denial_caching: DenialCaching,
     pub calendar_time: CalendarTime,
+    /// Why Redis refused to write the plan. Then the plan is a peek, which can deny the request but not admit it.
+    pub write_refusal: Option<Box<str>>,
     pub sender: oneshot::Sender<PlanResult>,
 }
 
@@ -89,6 +92,8 @@ pub(crate) type PlanResult = Result<TimedReply, PlanFailure>;
 pub(crate) struct TimedReply {
     pub reply: PlanReply,
     pub time: ReplyTime,
+    /// Whether enough replicas have what the plan wrote.
+    pub replication: Replication,
 }
 
 /// Why there is no reply.

@@ -6,7 +6,11 @@ use super::connect_error::ConnectError;
 use super::jitter::JitterRange;
 use super::stats::BreakerState;
 
-/// Between attempts while the breaker is open.
+/// Before the first attempt after the breaker has opened. It doubles with each attempt, up to [`PROBE_PAUSE`].
+pub(crate) const FIRST_PROBE_PAUSE: JitterRange = JitterRange::from_millis(20..=50);
+/// How often it doubles.
+const PROBE_DOUBLINGS: u32 = 4;
+/// Between later attempts while the breaker is open.
 pub(crate) const PROBE_PAUSE: JitterRange = JitterRange::from_millis(300..=900);
 /// Between attempts before it opens.
 pub(crate) const RETRY_PAUSE: JitterRange = JitterRange::from_millis(20..=60);
@@ -14,10 +18,12 @@ pub(crate) const RETRY_PAUSE: JitterRange = JitterRange::from_millis(20..=60);
 const DOUBLINGS_MAX: u32 = 3;
 
 /// Chooses the pause between attempts. A server that is down may be back at any moment, so the pause stays
-/// short. A lasting error, such as a wrong password, needs a person to fix it, so the pause grows. Otherwise
+/// short, and is shortest right after the server went down. A lasting error, such as a wrong password, needs a person to fix it, so the pause grows. Otherwise
 /// the server's log would fill.
 #[derive(Debug, Default)]
 pub(crate) struct Backoff {
+    /// Attempts that failed while the breaker was open.
+    probes: u32,
     /// Lasting errors in a row.
     lasting_errors: u32,
 }
@@ -34,11 +40,16 @@ impl Backoff {
         }
         if error.is_transient() {
             self.lasting_errors = 0;
-            return PROBE_PAUSE;
+            let doublings = self.probes;
+            self.probes = doublings.saturating_add(1);
+            return match doublings {
+                0..PROBE_DOUBLINGS => FIRST_PROBE_PAUSE * (1 << doublings),
+                _ => PROBE_PAUSE,
+            };
         }
         let factor = 1 << self.lasting_errors.min(DOUBLINGS_MAX);
         self.lasting_errors = self.lasting_errors.saturating_add(1);
-        JitterRange { min: PROBE_PAUSE.min * factor, max: PROBE_PAUSE.max * factor }
+        PROBE_PAUSE * factor
     }
 }
 
@@ -57,9 +68,9 @@ mod tests {
         let mut least = |breaker, error: &ConnectError| backoff.pause_range(breaker, error).min;
         let ms = Duration::from_millis;
         assert_eq!(least(BreakerState::Closed, &denied), ms(20));
-        for _ in 0..5 {
-            assert_eq!(least(BreakerState::Open, &away), ms(300));
-        }
+        // Soon after it went down, then slower.
+        let grown: Vec<_> = (0..6).map(|_| least(BreakerState::Open, &away)).collect();
+        assert_eq!(grown, [20, 40, 80, 160, 300, 300].map(ms));
         let grown: Vec<_> = (0..6).map(|_| least(BreakerState::Open, &denied)).collect();
         assert_eq!(grown, [300, 600, 1_200, 2_400, 2_400, 2_400].map(ms));
         assert_eq!(least(BreakerState::Open, &away), ms(300));

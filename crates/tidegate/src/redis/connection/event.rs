@@ -32,6 +32,37 @@ pub enum StoreEvent {
         /// Its host and port.
         address: Box<str>,
     },
+    /// A write reached fewer replicas in time than
+    /// [`wait_replicas`](crate::redis::RedisSettings::wait_replicas) requires. Replies do not wait for replicas
+    /// until a check succeeds.
+    ReplicasShort {
+        /// The host and port of the master.
+        address: Box<str>,
+    },
+    /// Enough replicas acknowledge writes in time again.
+    ReplicasBack {
+        /// The host and port of the master.
+        address: Box<str>,
+    },
+    /// The server refuses writes: it is out of memory, cannot save to disk, or has too few replicas. It can still
+    /// deny requests.
+    WritesRefused {
+        /// Its host and port.
+        address: Box<str>,
+        /// The error of the server.
+        reason: Box<str>,
+    },
+    /// The server accepts writes again.
+    WritesAccepted {
+        /// Its host and port.
+        address: Box<str>,
+    },
+    /// A key of the store holds something that Tidegate did not write. Requests with this key are decided without the
+    /// store. Each key is reported once, up to 64 keys.
+    UnreadableKey {
+        /// The name of the key.
+        key: Box<str>,
+    },
     /// Sentinel reports another master.
     MasterChanged {
         /// The host and port of the old master.
@@ -73,6 +104,23 @@ impl fmt::Display for StoreEvent {
             }
             Self::BreakerClosed { address } => write!(f, "the store at {address} is back"),
             Self::LeftCluster { address } => write!(f, "the store at {address} left the cluster"),
+            Self::ReplicasShort { address } => write!(
+                f,
+                "too few replicas of the store at {address} acknowledge writes in time: answers do not wait for them \
+                 until they do"
+            ),
+            Self::ReplicasBack { address } => {
+                write!(f, "enough replicas of the store at {address} acknowledge writes again")
+            }
+            Self::WritesRefused { address, reason } => {
+                write!(f, "the store at {address} refuses writes, and can only deny: {reason}")
+            }
+            Self::WritesAccepted { address } => write!(f, "the store at {address} accepts writes again"),
+            Self::UnreadableKey { key } => write!(
+                f,
+                "the key `{key}` in the store is not a counter: its requests are decided without the store (hint: \
+                 delete the key, or give Tidegate its own namespace)"
+            ),
             Self::MasterChanged { from, to } => write!(f, "the store's master changed from {from} to {to}"),
         }
     }

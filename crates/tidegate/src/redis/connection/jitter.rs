@@ -21,6 +21,14 @@ impl JitterRange {
     }
 }
 
+impl std::ops::Mul<u32> for JitterRange {
+    type Output = Self;
+
+    fn mul(self, factor: u32) -> Self {
+        Self { min: self.min * factor, max: self.max * factor }
+    }
+}
+
 /// A random number that need not be secret. The keys of `RandomState` come from the operating system.
 pub(crate) fn random_u64() -> u64 {
     RandomState::new().hash_one(())

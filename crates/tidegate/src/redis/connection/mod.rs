@@ -8,6 +8,8 @@
 //!                      loads the scripts, and runs the commands of a decision         probe.rs
 //!   ServerPipeline     commands that are sent together                                pipeline.rs
 //!     CommandReply     what a reply means for its command                             reply.rs
+//!   Replication        whether replicas have what was written                         replicas.rs
+//!   WriteRefusal       a server that only reads                                       writes.rs
 //! SubscriberConnection receives published messages                                    subscriber.rs
 //! ```
 //!
@@ -29,15 +31,17 @@ mod multiplexed;
 mod pipeline;
 mod probe;
 mod reconnector;
+mod replicas;
 mod reply;
 mod server;
 mod stats;
 mod subscriber;
 mod tls;
+mod writes;
 
 pub use connect_error::{ConnectError, ConnectErrorKind};
 pub use event::{EventHook, StoreEvent};
-pub use stats::{BreakerState, ServerCounts, ServerStats, ServersStats};
+pub use stats::{BreakerState, ServerCounts, ServerStats, ServersStats, WriteState};
 
 pub(crate) use attempts::{ConnectAttempts, Novelty};
 pub(crate) use backoff::Backoff;
@@ -48,6 +52,7 @@ pub(crate) use multiplexed::{Connection, closed_error};
 pub(crate) use pipeline::{PipelineItem, PipelineMode, SendError, ServerPipeline, SlotCommand};
 pub(crate) use probe::{ConnectTimeouts, timeout_error};
 pub(crate) use reconnector::{ManagedServer, connect_all};
-pub(crate) use reply::{CommandReply, Redirect};
+pub(crate) use replicas::Replication;
+pub(crate) use reply::{CommandReply, Redirect, RefusalScope};
 pub(crate) use server::{Membership, Server};
 pub(crate) use subscriber::{SubscribeError, SubscriberConnection};

@@ -1,17 +1,14 @@
 //! Commands sent to one server as one pipeline.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
-use redis::{Arg, Cmd, Pipeline, Value};
+use redis::{Arg, Cmd, Pipeline};
 use tokio::time::Instant;
 
 use super::client_config::{ClientConfig, Script};
+use super::replicas::Replication;
 use super::reply::CommandReply;
 use super::server::Server;
-
-/// The fraction of the timeout to wait for replicas: a quarter.
-const REPLICA_WAIT_DIVISOR: u32 = 4;
 
 /// Commands sent to one server as one pipeline.
 pub(crate) struct ServerPipeline {
@@ -68,35 +65,20 @@ impl ServerPipeline {
             pipeline.add_command(command);
             items.push(item);
         }
-        if let Some(replicas) = server.config.wait_replicas {
-            // Only a part of the timeout: later commands on this connection wait too, and so do those sent
-            // before the reply.
-            let wait_ms = (server.config.timeout / REPLICA_WAIT_DIVISOR).as_millis().max(1);
-            pipeline.cmd("WAIT").arg(replicas.get()).arg(wait_ms.to_string());
-        }
         Self { server, items, mode, pipeline }
     }
 
-    /// One reply for each item.
-    pub async fn send(&self, deadline: Instant) -> Result<Vec<CommandReply>, SendError> {
-        let mut replies = self.server.send_pipeline(&self.pipeline, deadline).await?;
-        if let Some(replicas) = self.server.config.wait_replicas
-            && let Some(CommandReply::Done(Value::Int(received))) = replies.pop()
-            && received < i64::from(replicas.get())
-        {
-            self.server.config.replicas_short.fetch_add(1, Relaxed);
+    /// One reply for each item, and whether enough replicas have what was written.
+    pub async fn send(&self, deadline: Instant) -> Result<(Vec<CommandReply>, Replication), SendError> {
+        let (mut replies, replication) = self.server.send_pipeline(&self.pipeline, deadline).await?;
+        if let PipelineMode::Asking | PipelineMode::ReloadScripts = self.mode {
+            let mut index = 0;
+            replies.retain(|_| {
+                index += 1;
+                self.is_item(index - 1)
+            });
         }
-        Ok(match self.mode {
-            PipelineMode::Plain | PipelineMode::InlineScripts => replies,
-            PipelineMode::Asking | PipelineMode::ReloadScripts => {
-                let mut index = 0;
-                replies.retain(|_| {
-                    index += 1;
-                    self.is_item(index - 1)
-                });
-                replies
-            }
-        })
+        Ok((replies, replication))
     }
 
     /// The commands of the items, for another attempt.
@@ -149,6 +131,8 @@ pub(crate) enum SendError {
     Away,
     /// Not sent: too many pipelines are in flight to this server.
     Overloaded,
+    /// The server refuses all writes, so nothing was written. It can still be asked without writes.
+    WriteRefused(Box<str>),
     /// The server replied with an error, and nothing ran.
     Refused(Box<str>),
 }

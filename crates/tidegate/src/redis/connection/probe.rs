@@ -3,14 +3,14 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use redis::{Pipeline, Value};
+use redis::{Cmd, Pipeline, Value};
 use tokio::time::timeout;
 
 use super::client_config::ClientConfig;
 use super::connect_error::{ConnectError, ConnectErrorKind as Kind};
 use super::handshake::{HelloReply, ReplicationRole, ServerMode, handshake, into_result, refusal_error};
 use super::multiplexed::{Connection, closed_error};
-use super::reply::CommandReply;
+use super::reply::{CommandReply, RefusalScope};
 use super::server::{Membership, Server};
 use super::stats::BreakerState;
 use crate::redis::topology::address_source::AddressSource;
@@ -143,27 +143,30 @@ async fn load_scripts(
     Ok(())
 }
 
-/// Runs the commands of a decision on one key. A server that was down must do so within the timeout of a
-/// decision. Otherwise its breaker would open and close all the time.
-async fn run_probe(server: &Server, address: &Address, connection: &Connection) -> Result<(), ConnectError> {
-    let config = &*server.config;
+/// Calls the probe script on a key of this server.
+pub(super) fn probe_command(server: &Server) -> Cmd {
     let tag = match &server.membership {
         Membership::Standalone => "probe".to_owned(),
         Membership::Cluster { slot, .. } => tag_for_slot(slot.load(Relaxed)),
     };
+    let mut command = redis::cmd("EVALSHA");
+    command.arg(server.config.probe.sha()).arg(1).arg(format!("{}:1{{{tag}}}probe", server.config.namespace));
+    command
+}
+
+/// Runs the commands of a decision on one key. A server that was down must do so within the timeout of a
+/// decision. Otherwise its breaker would open and close all the time.
+async fn run_probe(server: &Server, address: &Address, connection: &Connection) -> Result<(), ConnectError> {
+    let config = &*server.config;
     let mut pipeline = Pipeline::new();
-    pipeline
-        .cmd("EVALSHA")
-        .arg(config.probe.sha())
-        .arg(1)
-        .arg(format!("{}:1{{{tag}}}probe", config.namespace));
+    pipeline.add_command(probe_command(server));
     if config.wait_replicas.is_some() {
         // Zero replicas: only the permission is tested.
         pipeline.cmd("WAIT").arg(0).arg(1);
     }
     let run_once = async || {
         let replies = connection.send(&pipeline).await.map_err(|error| closed_error(address, &error))?;
-        replies.into_iter().try_for_each(|reply| check_probe_reply(address, reply))
+        replies.into_iter().try_for_each(|reply| check_probe_reply(server, address, reply))
     };
     if server.breaker.state() == BreakerState::Closed {
         return run_once().await;
@@ -182,12 +185,17 @@ async fn run_probe(server: &Server, address: &Address, connection: &Connection) 
     ))
 }
 
-fn check_probe_reply(address: &Address, reply: Value) -> Result<(), ConnectError> {
+fn check_probe_reply(server: &Server, address: &Address, reply: Value) -> Result<(), ConnectError> {
     match into_result(Some(reply)) {
         Ok(_) => Ok(()),
         // The slot is on another server or migrating, which is not this server's fault.
         Err(error) => match CommandReply::from_value(Value::ServerError(error.clone())) {
             CommandReply::Moved(_) | CommandReply::Ask(_) | CommandReply::TryAgain(_) => Ok(()),
+            // It can still deny requests.
+            CommandReply::Refused(refusal) if refusal.scope == RefusalScope::Writes => {
+                server.record_write_refusal(&refusal_error(address, &error).reason());
+                Ok(())
+            }
             _ => Err(refusal_error(address, &error)),
         },
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::backoff::{Backoff, PROBE_PAUSE, RETRY_PAUSE};
+use super::backoff::{Backoff, FIRST_PROBE_PAUSE, PROBE_PAUSE, RETRY_PAUSE};
 use super::connect_error::ConnectError;
 use super::jitter::JitterRange;
 use super::probe::ConnectTimeouts;
@@ -16,6 +16,9 @@ use crate::redis::topology::address_source::AddressSource;
 
 /// A connection that breaks earlier counts as short-lived: the next one may break too.
 const STABLE_AFTER: Duration = Duration::from_secs(1);
+
+/// How much longer the pause before a probe is if the server failed again within [`STABLE_AFTER`].
+const SECOND_STALL_FACTOR: u32 = 4;
 
 /// A server with the task that keeps it connected. The task ends when this is dropped.
 pub(crate) struct ManagedServer {
@@ -72,6 +75,8 @@ async fn reconnect_loop(server: Arc<Server>) {
                 tokio::select! {
                     () = live.connection.until_broken() => server.drop_connection(live.generation),
                     () = until_master_moved(&server) => server.drop_connection(live.generation),
+                    () = server.check_replicas() => {}
+                    () = server.check_writes(&live.connection) => {}
                     // The connection was dropped.
                     _ = live_changes.changed() => {}
                 }
@@ -115,8 +120,11 @@ fn pause_after_disconnect(breaker: BreakerState, short_lived: ShortLived) -> Opt
     match (breaker, short_lived) {
         (BreakerState::Closed, ShortLived::Never) => None,
         (BreakerState::Closed, ShortLived::Once) => Some(RETRY_PAUSE),
+        // Most stalls of a server that worked are short.
+        (BreakerState::Open, ShortLived::Never) => Some(FIRST_PROBE_PAUSE),
+        (BreakerState::Open, ShortLived::Once) => Some(FIRST_PROBE_PAUSE * SECOND_STALL_FACTOR),
         // Do not reconnect at once after repeated failures.
-        (BreakerState::Closed, ShortLived::Repeatedly) | (BreakerState::Open, _) => Some(PROBE_PAUSE),
+        (_, ShortLived::Repeatedly) => Some(PROBE_PAUSE),
     }
 }
 
@@ -126,12 +134,37 @@ async fn until_master_moved(server: &Server) {
         return std::future::pending().await;
     };
     let timeout_each = ConnectTimeouts::Background.per_server(server.config.timeout);
-    loop {
-        sentinels.master_check.notified().await;
-        if let Ok(master) = sentinels.query_master(&server.config, timeout_each).await
-            && master != server.address()
-        {
-            return;
+    let check = async {
+        loop {
+            sentinels.master_check.notified().await;
+            if let Ok(master) = sentinels.query_master(&server.config, timeout_each).await
+                && master != server.address()
+            {
+                return;
+            }
         }
+    };
+    tokio::select! {
+        () = check => {}
+        () = sentinels.watch_switches(&server.config, timeout_each) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{BreakerState, ShortLived, pause_after_disconnect};
+
+    #[test]
+    fn a_server_that_worked_is_probed_soon_and_one_that_keeps_failing_is_not() {
+        let longest = |short_lived| {
+            let pause = pause_after_disconnect(BreakerState::Open, short_lived).expect("a pause");
+            pause.max
+        };
+        let ms = Duration::from_millis;
+        assert_eq!(longest(ShortLived::Never), ms(50));
+        assert_eq!(longest(ShortLived::Never.increment()), ms(200));
+        assert_eq!(longest(ShortLived::Never.increment().increment()), ms(900));
     }
 }

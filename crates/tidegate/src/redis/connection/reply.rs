@@ -7,8 +7,8 @@ use crate::redis::url::Address;
 /// The bytes of a server's error text to repeat at most.
 const ERROR_TEXT_BYTES_MAX: usize = 200;
 
-/// Errors inside a script's message that would stop every script on this server.
-const SERVER_WIDE_ERRORS: [&str; 3] = ["-OOM ", "-MISCONF ", "-NOREPLICAS "];
+/// Errors with which a server refuses writes, and still reads.
+const WRITE_ERRORS: [&str; 3] = ["OOM", "MISCONF", "NOREPLICAS"];
 /// How versions of Redis and Valkey report that the user lacks a permission which a script needs.
 const PERMISSION_ERRORS: [&str; 3] = ["-NOPERM ", "user executing the script can't", "ACL failure in script"];
 
@@ -47,6 +47,8 @@ pub(crate) enum RefusalScope {
     Command,
     /// A slot without an owner.
     Slot,
+    /// Every write to this server. Reads work.
+    Writes,
     /// The whole server: every command would fail.
     Server,
     /// The server is not the master, or not any more.
@@ -95,17 +97,17 @@ impl RefusalScope {
             "CLUSTERDOWN" if error.details().is_some_and(|text| text.contains("slot not served")) => {
                 Self::Slot
             }
-            "LOADING" | "CLUSTERDOWN" | "MASTERDOWN" | "OOM" | "MISCONF" | "NOREPLICAS" | "BUSY"
-            | "NOAUTH" | "NOPERM" => Self::Server,
+            code if WRITE_ERRORS.contains(&code) => Self::Writes,
+            "LOADING" | "CLUSTERDOWN" | "MASTERDOWN" | "BUSY" | "NOAUTH" | "NOPERM" => Self::Server,
             // Before version 7 the cause of a script's error is only in its text.
             "ERR" => {
                 let details = error.details().unwrap_or_default();
                 if details.contains("-READONLY ") {
                     Self::Master
-                } else if is_permission_error(error)
-                    || SERVER_WIDE_ERRORS.iter().any(|code| details.contains(code))
-                {
+                } else if is_permission_error(error) {
                     Self::Server
+                } else if WRITE_ERRORS.iter().any(|code| details.contains(&format!("-{code} "))) {
+                    Self::Writes
                 } else {
                     Self::Command
                 }
@@ -166,7 +168,12 @@ mod tests {
         // The format of Redis 6.2.
         let details = "-ERR Error running script (call to f_9c): @user_script:1: @user_script: 1: ";
         assert_eq!(refusal_scope(&format!("{details}-READONLY You can't write")), RefusalScope::Master);
-        assert_eq!(refusal_scope(&format!("{details}-OOM command not allowed")), RefusalScope::Server);
+        assert_eq!(refusal_scope(&format!("{details}-OOM command not allowed")), RefusalScope::Writes);
+        assert_eq!(
+            refusal_scope("-OOM command not allowed when used memory > 'maxmemory'."),
+            RefusalScope::Writes
+        );
+        assert_eq!(refusal_scope("-NOREPLICAS Not enough good replicas to write."), RefusalScope::Writes);
         assert_eq!(refusal_scope(&format!("{details}WRONGTYPE Operation")), RefusalScope::Command);
     }
 

@@ -17,8 +17,10 @@ use super::event::StoreEvent;
 use super::multiplexed::Connection;
 use super::pipeline::SendError;
 use super::probe::{self, ConnectTimeouts};
+use super::replicas::{ReplicaWait, Replication};
 use super::reply::{CommandReply, RefusalScope};
 use super::stats::{BreakerState, ServerCounters, ServerStats};
+use super::writes::WriteRefusal;
 use crate::redis::topology::address_source::AddressSource;
 use crate::redis::url::Address;
 
@@ -33,6 +35,8 @@ pub(crate) struct Server {
     pub address_source: AddressSource,
     pub membership: Membership,
     pub breaker: Breaker,
+    pub(super) replica_wait: ReplicaWait,
+    pub(super) write_refusal: WriteRefusal,
     /// The last known address.
     address: Mutex<Address>,
     live: watch::Sender<Option<LiveConnection>>,
@@ -74,6 +78,8 @@ impl Server {
             address_source,
             membership,
             breaker: Breaker::default(),
+            replica_wait: ReplicaWait::default(),
+            write_refusal: WriteRefusal::default(),
             live: watch::Sender::new(None),
             last_reported: Mutex::new(BreakerState::Closed),
             in_flight: Semaphore::new(PIPELINES_IN_FLIGHT_MAX),
@@ -90,6 +96,7 @@ impl Server {
         ServerStats {
             address: self.address().to_string().into(),
             breaker: self.breaker.state(),
+            writes: self.write_refusal.state(),
             connect_error: self.attempts.last_error(),
             counts: self.counters.snapshot(),
         }
@@ -112,7 +119,7 @@ impl Server {
         &self,
         pipeline: &Pipeline,
         deadline: Instant,
-    ) -> Result<Vec<CommandReply>, SendError> {
+    ) -> Result<(Vec<CommandReply>, Replication), SendError> {
         if self.breaker.state() == BreakerState::Open {
             return Err(SendError::Away);
         }
@@ -132,11 +139,11 @@ impl Server {
         }
         self.count(|counters| &counters.pipelines, 1);
         self.count(|counters| &counters.commands, pipeline.len());
-        match timeout_at(deadline, live.connection.send(pipeline)).await {
-            Ok(Ok(values)) => {
+        match timeout_at(deadline, self.send_replicated(&live.connection, pipeline, deadline)).await {
+            Ok(Ok((values, replication))) => {
                 let replies: Vec<_> = values.into_iter().map(CommandReply::from_value).collect();
                 self.assess_replies(&live, &replies);
-                Ok(replies)
+                Ok((replies, replication))
             }
             Ok(Err(error)) => {
                 self.drop_connection(live.generation);
@@ -182,6 +189,11 @@ impl Server {
             match refusal.scope {
                 RefusalScope::Command => {}
                 RefusalScope::Slot => self.request_refresh(),
+                RefusalScope::Writes => {
+                    self.record_write_refusal(&refusal.text);
+                    // A master that is cut off from its replicas may have a successor.
+                    self.request_refresh();
+                }
                 RefusalScope::Server | RefusalScope::Master => worst = Some(refusal),
             }
         }

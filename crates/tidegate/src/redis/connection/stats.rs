@@ -27,6 +27,8 @@ pub struct ServerStats {
     pub address: Box<str>,
     /// Whether it is used.
     pub breaker: BreakerState,
+    /// Whether it accepts writes. While it refuses them, it can deny requests but not admit them.
+    pub writes: WriteState,
     /// Why the last attempt to connect failed. None once it is connected, and before the first attempt ends.
     pub connect_error: Option<ConnectError>,
     /// Its counters.
@@ -40,6 +42,15 @@ pub enum BreakerState {
     Closed,
     /// It is not used, until a probe succeeds.
     Open,
+}
+
+/// Whether a server accepts writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum WriteState {
+    /// It accepts writes, as far as is known.
+    Accepted,
+    /// It refuses writes: it is out of memory, cannot save to disk, or has too few replicas.
+    Refused,
 }
 
 /// The counters of a server.

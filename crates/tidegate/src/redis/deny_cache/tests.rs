@@ -32,6 +32,7 @@ fn charge(key: &str, text: &str, cost: u64) -> RedisCharge {
         role: Role::Enforced,
         counts_from: None,
         deny_cache: Caching::On,
+        mobility: crate::redis::topology::KeyMobility::Movable,
     }
 }
 

@@ -49,7 +49,7 @@ impl RedisSentinels {
         group
     }
 
-    fn sentinel_cli(&self, number: usize, command: &[&str]) -> String {
+    pub fn sentinel_cli(&self, number: usize, command: &[&str]) -> String {
         let (_, port, _) = &self.sentinels[number];
         let login =
             self.passwords.iter().flat_map(|passwords| ["-a", passwords.sentinels, "--no-auth-warning"]);

@@ -16,6 +16,15 @@ pub(crate) struct KeyLocation {
     pub slot: u16,
 }
 
+/// Whether a key may move to another server of a ring while its own is down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum KeyMobility {
+    /// It moves, and starts empty there.
+    Movable,
+    /// It never moves. Another server knows nothing of its units or leases, and would grant them again.
+    Fixed,
+}
+
 impl ServerId {
     pub(crate) const FIRST: Self = Self(0);
 

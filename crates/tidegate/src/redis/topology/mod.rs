@@ -26,5 +26,6 @@ mod servers;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use location::{KeyLocation, ServerId};
+pub(crate) use location::{KeyLocation, KeyMobility, ServerId};
+pub(crate) use send::SentCommands;
 pub(crate) use servers::Servers;

@@ -2,7 +2,8 @@
 //!
 //! It uses rendezvous hashing. Every member has a score for a key, from a hash that all nodes share, and the
 //! member with the highest score has the key. A new member takes its keys evenly from all others and moves
-//! nothing between them. The keys of a member that is down go to the members with the next highest score.
+//! nothing between them. The keys of a member that is down go to the members with the next highest score, except
+//! keys whose limit must never be exceeded.
 
 use std::hash::Hasher;
 use std::sync::atomic::AtomicU64;
@@ -10,7 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use siphasher::sip::SipHasher13;
 
-use super::location::ServerId;
+use super::location::{KeyMobility, ServerId};
 use crate::redis::connection::{BreakerState, ManagedServer, Server};
 use crate::redis::url::Address;
 
@@ -38,8 +39,9 @@ impl Ring {
         Self { members, moved_keys: AtomicU64::new(0) }
     }
 
-    /// The first member in the order of this tag that is up. If all are down, the first.
-    pub fn locate(&self, tag: &[u8]) -> ServerId {
+    /// The first member in the order of this tag that is up. The first, even if it is down, for a key that never
+    /// moves, and if all are down.
+    pub fn locate(&self, tag: &[u8], mobility: KeyMobility) -> ServerId {
         let tag = hash(tag);
         let (mut first, mut first_up) = ((0, 0), None);
         for (index, member) in self.members.iter().enumerate() {
@@ -49,7 +51,10 @@ impl Ring {
                 first_up = first_up.max(Some(scored));
             }
         }
-        let chosen = first_up.unwrap_or(first);
+        let chosen = match mobility {
+            KeyMobility::Movable => first_up.unwrap_or(first),
+            KeyMobility::Fixed => first,
+        };
         if chosen != first {
             self.moved_keys.fetch_add(1, Relaxed);
         }

@@ -10,7 +10,8 @@ use tokio::time::{Instant, sleep_until};
 
 use super::Servers;
 use crate::redis::connection::{
-    CommandReply, PipelineItem, PipelineMode, Redirect, SendError, Server, ServerPipeline, SlotCommand,
+    CommandReply, PipelineItem, PipelineMode, Redirect, RefusalScope, Replication, SendError, Server,
+    ServerPipeline, SlotCommand,
 };
 
 /// How often a command is sent at most: from a server that missed a change to one that knows it, then to one
@@ -21,14 +22,17 @@ const TRY_AGAIN_PAUSE: Duration = Duration::from_micros(500);
 
 type CommandResult = Result<Value, SendError>;
 
+/// The results of commands, in their order.
+pub(crate) struct SentCommands {
+    pub results: Vec<CommandResult>,
+    /// Whether enough replicas have what was written.
+    pub replication: Replication,
+}
+
 /// Sends commands to a server, and follows its redirects.
-pub(crate) async fn send(
-    servers: &Servers,
-    server: Arc<Server>,
-    commands: Vec<SlotCommand>,
-) -> Vec<CommandResult> {
+pub(crate) async fn send(servers: &Servers, server: Arc<Server>, commands: Vec<SlotCommand>) -> SentCommands {
     let deadline = Instant::now() + servers.config().timeout;
-    let mut results: Vec<CommandResult> = commands.iter().map(|_| Err(SendError::Away)).collect();
+    let SentCommands { mut results, mut replication } = SentCommands::not_sent(&commands);
     let commands = commands
         .into_iter()
         .enumerate()
@@ -38,7 +42,10 @@ pub(crate) async fn send(
         let mut retries = RetryQueue::default();
         for (pipeline, replies) in send_all(pipelines, deadline).await {
             match replies {
-                Ok(replies) => handle_replies(servers, &pipeline, replies, &mut results, &mut retries),
+                Ok((replies, reached)) => {
+                    replication = replication.max(reached);
+                    handle_replies(servers, &pipeline, replies, &mut results, &mut retries);
+                }
                 Err(error) => {
                     pipeline.items.iter().for_each(|item| results[item.reply_index] = Err(error.clone()));
                 }
@@ -56,14 +63,21 @@ pub(crate) async fn send(
         }
         pipelines = retries.into_pipelines();
     }
-    results
+    SentCommands { results, replication }
+}
+
+impl SentCommands {
+    pub fn not_sent(commands: &[SlotCommand]) -> Self {
+        let results = commands.iter().map(|_| Err(SendError::Away)).collect();
+        Self { results, replication: Replication::Enough }
+    }
 }
 
 /// Sends all pipelines at the same time. There is nearly always only one.
 async fn send_all(
     pipelines: Vec<ServerPipeline>,
     deadline: Instant,
-) -> Vec<(ServerPipeline, Result<Vec<CommandReply>, SendError>)> {
+) -> Vec<(ServerPipeline, Result<(Vec<CommandReply>, Replication), SendError>)> {
     let mut replies = Vec::with_capacity(pipelines.len());
     if pipelines.len() == 1 {
         for pipeline in pipelines {
@@ -105,7 +119,10 @@ fn handle_replies(
                 continue;
             }
             CommandReply::Refused(refusal) => {
-                results[item.reply_index] = Err(SendError::Refused(refusal.text));
+                results[item.reply_index] = Err(match refusal.scope {
+                    RefusalScope::Writes => SendError::WriteRefused(refusal.text),
+                    _ => SendError::Refused(refusal.text),
+                });
                 continue;
             }
             CommandReply::NoScript => {

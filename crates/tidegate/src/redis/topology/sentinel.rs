@@ -1,17 +1,19 @@
 //! Sentinels, which know the current master.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use redis::{Pipeline, Value};
 use tidegate_core::Timestamp;
 use tokio::sync::Notify;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::redis::connection::{
     ClientConfig, ConnectError, ConnectErrorKind as Kind, Connection, Endpoint, JitterRange, ServerMode,
-    as_text, closed_error, handshake, into_result, refusal_error, timeout_error,
+    SubscribeError, SubscriberConnection, as_text, closed_error, handshake, into_result, refusal_error,
+    timeout_error,
 };
+use crate::redis::key_name::KeyName;
 use crate::redis::tick::PeriodicTimer;
 use crate::redis::url::{Address, Login};
 
@@ -22,12 +24,18 @@ pub(crate) struct Sentinels {
     /// The one that replied last comes first.
     addresses: Mutex<Vec<Address>>,
     /// Notified when it is time to check whether the connected master is still the master.
-    pub master_check: Notify,
+    pub master_check: Arc<Notify>,
     master_check_timer: PeriodicTimer,
 }
 
-/// How often the master is checked.
-const MASTER_CHECK_INTERVAL: JitterRange = JitterRange::from_millis(5_000..=10_000);
+/// How often the master is checked, besides when a Sentinel announces another one.
+const MASTER_CHECK_INTERVAL: JitterRange = JitterRange::from_millis(800..=1_000);
+/// The channel on which a Sentinel announces another master.
+const SWITCH_CHANNEL: &[u8] = b"+switch-master";
+/// The pause before another attempt to subscribe.
+const SUBSCRIBE_PAUSE: JitterRange = JitterRange::from_millis(1_000..=2_000);
+/// The same, if the Sentinel refuses subscriptions.
+const SUBSCRIBE_REFUSED_PAUSE: JitterRange = JitterRange::from_millis(30_000..=60_000);
 
 impl Sentinels {
     pub fn new(addresses: Vec<Address>, master: Box<str>, login: Option<Login>) -> Self {
@@ -35,7 +43,7 @@ impl Sentinels {
             master,
             login,
             addresses: Mutex::new(addresses),
-            master_check: Notify::new(),
+            master_check: Arc::new(Notify::new()),
             master_check_timer: PeriodicTimer::default(),
         }
     }
@@ -79,8 +87,46 @@ impl Sentinels {
         Err(error_to_report.unwrap_or_else(|| timeout_error(&self.first_address(), timeout_each)))
     }
 
+    /// Notifies `master_check` when a Sentinel announces another master. It never completes. Without permission to
+    /// subscribe, the master is only checked at intervals.
+    pub async fn watch_switches(&self, config: &ClientConfig, timeout_each: Duration) {
+        loop {
+            let mut pause = SUBSCRIBE_PAUSE;
+            let addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            for address in &addresses {
+                match timeout(timeout_each, self.subscribe(config, address)).await {
+                    Ok(Ok(subscriber)) => {
+                        // An announcement from before the subscription is lost.
+                        self.master_check.notify_one();
+                        subscriber.until_broken().await;
+                        break;
+                    }
+                    Ok(Err(SubscribeError::Forbidden)) => pause = SUBSCRIBE_REFUSED_PAUSE,
+                    Ok(Err(SubscribeError::Broken)) | Err(_) => {}
+                }
+            }
+            sleep(pause.pick()).await;
+        }
+    }
+
+    async fn subscribe(
+        &self,
+        config: &ClientConfig,
+        address: &Address,
+    ) -> Result<SubscriberConnection, SubscribeError> {
+        let master_check = self.master_check.clone();
+        let on_message = move |_: &[u8]| master_check.notify_one();
+        let subscriber = SubscriberConnection::open(config, &self.endpoint(address), on_message).await?;
+        subscriber.subscribe(&[KeyName::from_slice(SWITCH_CHANNEL)]).await?;
+        Ok(subscriber)
+    }
+
+    fn endpoint<'a>(&'a self, address: &'a Address) -> Endpoint<'a> {
+        Endpoint { address, login: self.login.as_ref(), database: 0 }
+    }
+
     async fn query(&self, config: &ClientConfig, address: &Address) -> Result<Address, ConnectError> {
-        let endpoint = Endpoint { address, login: self.login.as_ref(), database: 0 };
+        let endpoint = self.endpoint(address);
         let connection = Connection::open(config, &endpoint).await?;
         if handshake(&connection, &endpoint).await?.mode != ServerMode::Sentinel {
             return Err(ConnectError::new(
@@ -118,4 +164,26 @@ fn parse_address(reply: &Value) -> Option<Address> {
     let Value::Array(parts) = reply else { return None };
     let [host, port] = parts.as_slice() else { return None };
     Some(Address { host: as_text(host)?.to_ascii_lowercase().into(), port: as_text(port)?.parse().ok()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    use super::{Sentinels, Timestamp};
+
+    #[test]
+    fn the_master_is_checked_every_second() {
+        const TICK_MS: u64 = 200;
+        const TICKS: u64 = 50;
+        let sentinels = Sentinels::new(Vec::new(), "the-master".into(), None);
+        let mut context = Context::from_waker(Waker::noop());
+        let mut is_checked = |tick: &u64| {
+            sentinels.tick(Timestamp::from_nanos(tick * TICK_MS * 1_000_000));
+            pin!(sentinels.master_check.notified()).poll(&mut context).is_ready()
+        };
+        let checks = (1..=TICKS).filter(&mut is_checked).count();
+        assert!(checks as u64 >= TICKS * TICK_MS / 1_200, "{checks} checks in 10 s");
+    }
 }

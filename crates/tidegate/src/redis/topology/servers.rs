@@ -7,13 +7,13 @@ use tidegate_core::Timestamp;
 
 use super::address_source::AddressSource;
 use super::cluster::{self, Cluster};
-use super::location::{KeyLocation, ServerId};
+use super::location::{KeyLocation, KeyMobility, ServerId};
 use super::ring::Ring;
-use super::send;
+use super::send::{self, SentCommands};
 use super::sentinel::Sentinels;
 use crate::redis::RedisSettings;
 use crate::redis::connection::{
-    ClientConfig, ConnectError, ConnectTimeouts, ManagedServer, Membership, SendError, Server, ServersStats,
+    ClientConfig, ConnectError, ConnectTimeouts, ManagedServer, Membership, Server, ServersStats,
     SlotCommand, SubscribeError, SubscriberConnection, connect_all,
 };
 use crate::redis::runtime::AbortOnDrop;
@@ -106,10 +106,10 @@ impl Servers {
     }
 
     /// Where the keys of this hash tag are. It never waits.
-    pub fn locate(&self, tag: &[u8]) -> KeyLocation {
+    pub fn locate(&self, tag: &[u8], mobility: KeyMobility) -> KeyLocation {
         match &self.topology {
             Topology::Single(_) => KeyLocation { server: ServerId::FIRST, slot: 0 },
-            Topology::Ring(ring) => KeyLocation { server: ring.locate(tag), slot: 0 },
+            Topology::Ring(ring) => KeyLocation { server: ring.locate(tag, mobility), slot: 0 },
             Topology::Cluster { cluster, .. } => cluster.locate(tag),
         }
     }
@@ -117,15 +117,10 @@ impl Servers {
     /// Sends commands as one pipeline and returns their replies in order, within [`RedisSettings::timeout`].
     /// Reloads lost scripts and follows redirects of a cluster. A command that may have run is never sent
     /// again.
-    pub async fn send(
-        &self,
-        server: ServerId,
-        commands: Vec<SlotCommand>,
-    ) -> Vec<Result<redis::Value, SendError>> {
+    pub async fn send(&self, server: ServerId, commands: Vec<SlotCommand>) -> SentCommands {
         match self.server(server) {
-            _ if commands.is_empty() => Vec::new(),
-            Some(server) => send::send(self, server, commands).await,
-            None => commands.iter().map(|_| Err(SendError::Away)).collect(),
+            Some(server) if !commands.is_empty() => send::send(self, server, commands).await,
+            _ => SentCommands::not_sent(&commands),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate::{OutcomeKind, StoreError};
+use tidegate::{OutcomeKind, StoreError, Wait};
 
 use super::server::{RedisServer, wait_until};
 use super::setup::{Cacheable, StoreExt, charge, check, counter, plan, store, store_with};
@@ -121,4 +121,46 @@ async fn an_out_of_memory_error_is_passed_on() {
         wait_until(async || store.check(&plan(&[charge("key", &counter, 1)]), Cacheable::ALL).await.ok())
             .await;
     assert_eq!(reply.outcomes[0].remaining, 3, "what was refused was not charged");
+}
+
+/// A server that is full and evicts nothing refuses writes. It knows all counters, so it can still deny.
+#[tokio::test]
+async fn a_server_out_of_memory_denies_what_is_over_the_limit() {
+    let server = RedisServer::start();
+    let store = store(&server.url()).await;
+    let (limit, lock) =
+        (counter("full", "3 per 1000d"), counter("lock", "{algorithm: concurrency, limit: 1, ttl: 1h}"));
+    for _ in 0..3 {
+        assert!(check(&store, "used", &limit, 1).await.is_allowed());
+    }
+    let lock_plan = plan(&[charge("door", &lock, 1)]);
+    assert!(store.acquire(&lock_plan, None).await.unwrap().lease.is_some());
+    let denied_before = check(&store, "used", &limit, 1).await;
+
+    let _: String = server.run_command("CONFIG SET maxmemory 1").await;
+    for _ in 0..5 {
+        let denied = check(&store, "used", &limit, 1).await;
+        assert!(!denied.is_allowed() && denied.remaining == denied_before.remaining, "{denied:?}");
+        assert!(denied.retry_after <= denied_before.retry_after && denied.retry_after > Wait::NONE);
+        let second = store.acquire(&lock_plan, None).await.unwrap();
+        assert!(second.lease.is_none() && second.outcomes[0].kind == OutcomeKind::Denied);
+        // It cannot be charged, so it cannot be admitted.
+        let free = store.check(&plan(&[charge("free", &limit, 1)]), Cacheable::NONE).await.unwrap_err();
+        assert!(matches!(&free, StoreError::Refused(text) if text.contains("OOM")), "{free}");
+        // In one call with plans that are admitted, too.
+        let pending: Vec<_> = ["free", "used", "free", "used"]
+            .iter()
+            .map(|key| store.check(&plan(&[charge(key, &limit, 1)]), Cacheable::NONE))
+            .collect();
+        let mut denials = 0;
+        for pending in pending {
+            denials +=
+                usize::from(pending.await.is_ok_and(|reply| reply.outcomes[0].kind == OutcomeKind::Denied));
+        }
+        assert_eq!(denials, 2);
+    }
+    assert_eq!(store.stats().failures.away, 0, "the breaker stays closed");
+
+    let _: String = server.run_command("CONFIG SET maxmemory 0").await;
+    assert_eq!(check(&store, "free", &limit, 1).await.remaining, 2);
 }

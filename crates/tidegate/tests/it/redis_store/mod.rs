@@ -14,6 +14,7 @@ mod leases;
 mod limiters;
 mod locks;
 mod mixed;
+mod replicas;
 mod ring;
 mod runtime;
 mod server;

@@ -17,6 +17,8 @@ const NEVER_OR_UNLIMITED: i64 = -1;
 pub(super) const ANSWER_ELEMENTS: usize = 6;
 /// The last element of an answer that the shared store did not decide.
 pub(super) const DEGRADED_REPLY: &str = "degraded";
+/// The last element of an answer whose charge too few replicas of the shared store have.
+const UNREPLICATED_REPLY: &str = "unreplicated";
 
 /// `TIDEGATE.CHECK`: decided immediately, or later if a rule delays the request or a shared store is asked.
 #[inline]
@@ -107,13 +109,18 @@ fn write_output(replies: &mut Replies, output: &Result<DecideOutput, EngineError
     }
 }
 
-/// Six elements, and a seventh if the shared store did not decide.
+/// Six elements, and a seventh if the shared store did not decide, or too few of its replicas have the charge.
 #[inline]
 fn write_answer(replies: &mut Replies, answer: &Answer) {
-    replies.start_array(if answer.degraded { ANSWER_ELEMENTS + 1 } else { ANSWER_ELEMENTS });
+    let mark = match (answer.degraded, answer.unreplicated) {
+        (false, false) => None,
+        (true, _) => Some(DEGRADED_REPLY),
+        (false, true) => Some(UNREPLICATED_REPLY),
+    };
+    replies.start_array(if mark.is_some() { ANSWER_ELEMENTS + 1 } else { ANSWER_ELEMENTS });
     write_answer_elements(replies, answer);
-    if answer.degraded {
-        replies.bulk(DEGRADED_REPLY.as_bytes());
+    if let Some(mark) = mark {
+        replies.bulk(mark.as_bytes());
     }
 }
 

@@ -102,6 +102,7 @@ fn charge(key: &str, limit: &Limit, cost: u64) -> RedisCharge {
         role: Role::Enforced,
         counts_from: None,
         deny_cache: tidegate_core::DenyCache::On,
+        mobility: crate::redis::topology::KeyMobility::Movable,
     }
 }
 

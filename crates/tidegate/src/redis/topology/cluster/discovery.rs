@@ -9,7 +9,7 @@ use super::Cluster;
 use super::refresh::{apply_slots, query_seeds, refresh_loop};
 use crate::redis::connection::{
     Backoff, BreakerState, ClientConfig, ConnectError, ConnectTimeouts, Novelty, ServerCounts, ServerStats,
-    StoreEvent,
+    StoreEvent, WriteState,
 };
 use crate::redis::url::Address;
 
@@ -56,6 +56,7 @@ impl Cluster {
         Some(ServerStats {
             address: self.first_seed()?,
             breaker: BreakerState::Open,
+            writes: WriteState::Accepted,
             connect_error: self.attempts.last_error(),
             counts: ServerCounts::default(),
         })

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{
     BreakerState, LONG_TIMEOUT, SendError, Servers, StoreEvent, add, add_all, connect, connect_with, key,
-    settings_with_log,
+    locate, settings_with_log,
 };
 use crate::redis::testing::{RedisCluster, wait_until};
 use crate::redis::topology::hash_slot::{slot_of, tag_for_slot};
@@ -101,11 +101,11 @@ async fn a_slot_during_migration() {
 /// Adds 1 to the first of these keys, which are all in one slot.
 async fn add_key(servers: &Servers, keys: &[&str]) -> Result<i64, SendError> {
     let tag = keys[0].split(['{', '}']).nth(1).expect("a tag");
-    let location = servers.locate(tag.as_bytes());
+    let location = locate(servers, tag);
     let mut command = redis::cmd("EVALSHA");
     command.arg(servers.sha(0)).arg(keys.len()).arg(keys).arg(1);
     let slot_command = super::SlotCommand { slot: location.slot, command };
-    match servers.send(location.server, vec![slot_command]).await.remove(0)? {
+    match servers.send(location.server, vec![slot_command]).await.results.remove(0)? {
         redis::Value::Int(sum) => Ok(sum),
         value => panic!("{value:?}"),
     }
@@ -128,10 +128,9 @@ async fn resharding_under_load_loses_nothing_and_counts_nothing_twice() {
                 // As a batcher does: all commands for one server go in one pipeline.
                 let mut left: Vec<_> = tags.iter().map(|tag| (tag.as_str(), 1)).collect();
                 while let Some(&(first, _)) = left.first() {
-                    let server = servers.locate(first.as_bytes()).server;
-                    let (on_server, on_others): (Vec<_>, _) = left
-                        .into_iter()
-                        .partition(|(tag, _)| servers.locate(tag.as_bytes()).server == server);
+                    let server = locate(&servers, first).server;
+                    let (on_server, on_others): (Vec<_>, _) =
+                        left.into_iter().partition(|(tag, _)| locate(&servers, tag).server == server);
                     for (sum, (tag, _)) in add_all(&servers, &on_server).await.into_iter().zip(&on_server) {
                         assert_eq!(sum, Ok(expected_sum), "{tag} in slot {}", slot_of(tag.as_bytes()));
                     }
@@ -166,7 +165,7 @@ async fn a_stopped_master_does_not_affect_the_others() {
     let (settings, _) = settings_with_log(&cluster.url(), Duration::from_millis(500));
     let servers = connect_with(&settings).await;
     let tags: Vec<_> = (0..60).map(|number| format!("user:{number}")).collect();
-    let victim = servers.locate(tags[0].as_bytes()).server;
+    let victim = locate(&servers, &tags[0]).server;
     let stopped = cluster.owner(&key(&tags[0]));
     cluster.nodes[stopped].pause();
     wait_until("its breaker opens", async || {
@@ -174,7 +173,7 @@ async fn a_stopped_master_does_not_affect_the_others() {
         super::breakers(&servers).contains(&BreakerState::Open)
     })
     .await;
-    let value = tags.iter().find(|tag| servers.locate(tag.as_bytes()).server != victim).expect("another");
+    let value = tags.iter().find(|tag| locate(&servers, tag).server != victim).expect("another");
     wait_until("the other masters work", async || add(&servers, value, 1).await.is_ok()).await;
     cluster.nodes[stopped].resume();
     wait_until("all work", async || {

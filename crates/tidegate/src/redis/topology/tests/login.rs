@@ -2,9 +2,9 @@
 
 use std::num::NonZeroU32;
 
-use super::{LONG_TIMEOUT, add, connect, connect_error_of, settings};
+use super::{LONG_TIMEOUT, add, connect, connect_error_of, connect_with, settings, settings_with_log};
 use crate::redis::ConnectErrorKind as Kind;
-use crate::redis::testing::{RedisProcess, free_port};
+use crate::redis::testing::{RedisProcess, TempDir, free_port, wait_until};
 use crate::redis::topology::Servers;
 
 const SECRET: &str = "s3cret@/:#";
@@ -104,4 +104,24 @@ async fn a_server_that_does_not_answer_at_startup() {
     redis.resume();
     assert_eq!(error.kind(), Kind::Unreachable);
     assert!(error.message().contains("no answer within"), "{error}");
+}
+
+#[tokio::test]
+async fn a_changed_password_after_the_server_was_down_is_reported() {
+    let directory = TempDir::new();
+    let users = directory.write_file("users.acl", "user default on nopass ~* &* +@all");
+    let mut redis = RedisProcess::start_with(&["--aclfile", users.to_str().expect("UTF-8")]);
+    let (settings, events) = settings_with_log(&redis.url(), LONG_TIMEOUT);
+    let servers = connect_with(&settings).await;
+    let reasons =
+        || -> Vec<String> { events.lock().expect("a lock").iter().map(ToString::to_string).collect() };
+    redis.kill();
+    wait_until("the server is down", async || reasons().iter().any(|reason| reason.contains("refused")))
+        .await;
+    directory.write_file("users.acl", "user default on >pw ~* &* +@all");
+    redis.restart();
+    wait_until("the reason is reported", async || reasons().iter().any(|reason| reason.contains("NOAUTH")))
+        .await;
+    let error = servers.stats().servers[0].connect_error.clone().expect("an error");
+    assert_eq!(error.kind(), Kind::AccessDenied, "{error}");
 }

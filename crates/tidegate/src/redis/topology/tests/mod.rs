@@ -15,10 +15,10 @@ use std::time::Duration;
 
 use redis::{Value, cmd};
 
-use super::Servers;
+use super::{KeyLocation, KeyMobility, Servers};
 use crate::redis::connection::{SendError, SlotCommand};
 use crate::redis::testing::wait_until;
-use crate::redis::{BreakerState, ConnectError, EventHook, RedisSettings, StoreEvent};
+use crate::redis::{BreakerState, ConnectError, EventHook, RedisSettings, StoreEvent, WriteState};
 use crate::{Clock as _, SystemClock};
 
 /// Adds to a number.
@@ -77,10 +77,11 @@ async fn add(servers: &Servers, tag: &str, number: i64) -> Result<i64, SendError
 
 /// Adds to the numbers of tags that are all at the server of the first one, in one pipeline.
 async fn add_all(servers: &Servers, numbers: &[(&str, i64)]) -> Vec<Result<i64, SendError>> {
-    let server = servers.locate(numbers[0].0.as_bytes()).server;
+    let server = locate(servers, numbers[0].0).server;
     let commands = numbers.iter().map(|(tag, number)| add_command(servers, tag, *number)).collect();
     let replies = servers.send(server, commands).await;
     replies
+        .results
         .into_iter()
         .map(|reply| reply.map(|value| if let Value::Int(sum) = value { sum } else { panic!("{value:?}") }))
         .collect()
@@ -89,7 +90,11 @@ async fn add_all(servers: &Servers, numbers: &[(&str, i64)]) -> Vec<Result<i64, 
 fn add_command(servers: &Servers, tag: &str, number: i64) -> SlotCommand {
     let mut command = cmd("EVALSHA");
     command.arg(servers.sha(0)).arg(1).arg(key(tag)).arg(number);
-    SlotCommand { slot: servers.locate(tag.as_bytes()).slot, command }
+    SlotCommand { slot: locate(servers, tag).slot, command }
+}
+
+fn locate(servers: &Servers, tag: &str) -> KeyLocation {
+    servers.locate(tag.as_bytes(), KeyMobility::Movable)
 }
 
 fn key(tag: &str) -> String {

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    BreakerState, SendError, StoreEvent, add, connect_with, key, settings_with_log, wait_until_breakers,
+    BreakerState, SendError, StoreEvent, WriteState, add, connect_with, key, settings_with_log,
+    wait_until_breakers,
 };
 use crate::redis::testing::{RedisProcess, SlowProxy, wait_until};
 
@@ -67,27 +68,36 @@ async fn a_killed_server_is_not_used_until_it_restarts() {
 }
 
 #[tokio::test]
-async fn out_of_memory_keeps_the_breaker_open() {
+async fn a_server_out_of_memory_is_still_used() {
     let redis = RedisProcess::start();
     let (settings, events) = settings_with_log(&redis.url(), Duration::from_secs(5));
     let servers = connect_with(&settings).await;
     redis.cli(&["CONFIG", "SET", "maxmemory", "1"]);
-    let before = servers.stats().total.reconnects;
-    for _ in 0..3 {
+    for _ in 0..5 {
         let refused = add(&servers, "a", 1).await;
-        assert!(matches!(&refused, Err(SendError::Refused(text)) if text.contains("OOM")), "{refused:?}");
+        assert!(
+            matches!(&refused, Err(SendError::WriteRefused(text)) if text.contains("OOM")),
+            "{refused:?}"
+        );
     }
-    assert_eq!(add(&servers, "a", 1).await, Err(SendError::Away));
-    // Probes find that it is still out of memory.
-    let failures = servers.stats().total.failures;
-    wait_until("it was probed twice", async || servers.stats().total.failures >= failures + 2).await;
-    assert_eq!(super::breakers(&servers), [BreakerState::Open]);
-    assert_eq!(servers.stats().total.reconnects, before);
+    assert_eq!(super::breakers(&servers), [BreakerState::Closed]);
+    assert_eq!(servers.stats().servers[0].writes, WriteState::Refused);
+    // A new connection is used as well.
+    redis.cli(&["CLIENT", "KILL", "TYPE", "normal"]);
+    wait_until("it is connected", async || {
+        matches!(add(&servers, "a", 1).await, Err(SendError::WriteRefused(_)))
+    })
+    .await;
 
     redis.cli(&["CONFIG", "SET", "maxmemory", "0"]);
-    wait_until_breakers(&servers, BreakerState::Closed).await;
+    wait_until("writes are accepted", async || servers.stats().servers[0].writes == WriteState::Accepted)
+        .await;
     assert_eq!(add(&servers, "a", 1).await, Ok(1));
-    assert_eq!(events.lock().expect("a lock").len(), 2);
+    let events = events.lock().expect("a lock").clone();
+    let [StoreEvent::WritesRefused { reason, .. }, StoreEvent::WritesAccepted { .. }] = &events[..] else {
+        panic!("{events:?}")
+    };
+    assert!(reason.contains("OOM"), "{reason}");
 }
 
 #[tokio::test]

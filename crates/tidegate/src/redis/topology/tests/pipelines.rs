@@ -1,7 +1,8 @@
 //! Pipelines, lost scripts and replicas on a single server.
 
 use super::{
-    LONG_TIMEOUT, SendError, SlotCommand, add, add_all, add_command, connect, connect_with, key, settings,
+    LONG_TIMEOUT, SendError, SlotCommand, add, add_all, add_command, connect, connect_with, key, locate,
+    settings,
 };
 use crate::redis::testing::{RedisProcess, wait_until};
 use crate::redis::topology::{KeyLocation, ServerId, Servers};
@@ -10,10 +11,10 @@ use crate::redis::topology::{KeyLocation, ServerId, Servers};
 async fn replies_of_a_pipeline_are_in_order() {
     let redis = RedisProcess::start();
     let servers = connect(&redis.url()).await;
-    assert_eq!(servers.locate(b"anything"), KeyLocation { server: ServerId::FIRST, slot: 0 });
+    assert_eq!(locate(&servers, "anything"), KeyLocation { server: ServerId::FIRST, slot: 0 });
     let sums = add_all(&servers, &[("a", 1), ("b", 20), ("a", 300), ("b", 4000)]).await;
     assert_eq!(sums, [Ok(1), Ok(20), Ok(301), Ok(4020)]);
-    assert_eq!(servers.send(ServerId::FIRST, Vec::new()).await, []);
+    assert_eq!(servers.send(ServerId::FIRST, Vec::new()).await.results, []);
 
     let stats = servers.stats();
     assert_eq!((stats.total.pipelines, stats.total.commands), (1, 4));
@@ -48,7 +49,7 @@ async fn a_lost_script_is_reloaded_and_nothing_runs_twice() {
         add_command(&servers, "a", 1),
     ];
     let replies = servers.send(ServerId::FIRST, commands).await;
-    let numbers: Vec<_> = replies.into_iter().map(|reply| reply.expect("a reply")).collect();
+    let numbers: Vec<_> = replies.results.into_iter().map(|reply| reply.expect("a reply")).collect();
     assert_eq!(numbers, [1, 2, 3, 4].map(redis::Value::Int));
     let counts = servers.stats().total;
     assert_eq!((counts.scripts_reloaded, counts.failures, counts.redirects), (1, 0, 0));

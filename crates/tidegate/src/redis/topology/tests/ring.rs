@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::{BreakerState, add, connect_error_of, connect_with, key, settings_with_log};
+use super::{BreakerState, add, connect_error_of, connect_with, key, locate, settings_with_log};
 use crate::redis::ConnectErrorKind as Kind;
 use crate::redis::testing::{RedisProcess, free_port, wait_until};
 
@@ -43,7 +43,7 @@ async fn each_member_has_a_share_and_the_next_takes_over() {
         assert_eq!(add(&reversed, &tag, 1).await, Ok(2), "{tag}");
     }
 
-    let locations: Vec<_> = tags().map(|tag| servers.locate(tag.as_bytes()).server).collect();
+    let locations: Vec<_> = tags().map(|tag| locate(&servers, &tag).server).collect();
     members[1].kill();
     wait_until("the member is found to be down", async || {
         for tag in tags() {
@@ -58,7 +58,7 @@ async fn each_member_has_a_share_and_the_next_takes_over() {
     let (dead, moved) = (*dead.expect("a dead member"), servers.stats().ring_moved);
     let mut successors = BTreeSet::new();
     for (tag, before) in tags().zip(&locations) {
-        let now = servers.locate(tag.as_bytes()).server;
+        let now = locate(&servers, &tag).server;
         assert!(now == *before || *before == dead, "{tag}: only keys of the dead member move");
         assert_ne!(now, dead);
         if *before == dead {
@@ -74,7 +74,7 @@ async fn each_member_has_a_share_and_the_next_takes_over() {
 
     members[1].restart();
     wait_until("the member is back", async || !super::breakers(&servers).contains(&BreakerState::Open)).await;
-    let locations_again: Vec<_> = tags().map(|tag| servers.locate(tag.as_bytes()).server).collect();
+    let locations_again: Vec<_> = tags().map(|tag| locate(&servers, &tag).server).collect();
     assert_eq!(locations_again, locations);
     assert_eq!(members[1].cli(&["EXISTS", &key("user:0")]).trim(), "0");
 }

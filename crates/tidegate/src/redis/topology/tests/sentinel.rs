@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::{LONG_TIMEOUT, StoreEvent, add, connect, connect_error_of, connect_with, settings_with_log};
+use super::{
+    LONG_TIMEOUT, Servers, StoreEvent, add, connect, connect_error_of, connect_with, settings_with_log,
+};
 use crate::redis::ConnectErrorKind as Kind;
 use crate::redis::testing::{Passwords, RedisSentinels, wait_until};
 
@@ -43,6 +45,25 @@ async fn a_failover_while_the_old_master_runs() {
     })
     .await;
     wait_until("it works", async || add(&servers, "a", 1).await.is_ok()).await;
+}
+
+/// Without traffic that the old master would refuse, and without periodic checks.
+#[tokio::test]
+async fn a_planned_failover_is_announced() {
+    let group = RedisSentinels::start().await;
+    let (settings, events) = settings_with_log(&group.url(), LONG_TIMEOUT);
+    let servers = Servers::connect(&settings, &[]).await.expect("a connection");
+    wait_until("it has subscribed", async || {
+        (0..3).any(|number| group.sentinel_cli(number, &["CLIENT", "LIST"]).contains(" sub=1 "))
+    })
+    .await;
+    group.failover();
+    wait_until("the other one is used", async || {
+        *servers.stats().servers[0].address == *group.servers[1].address()
+    })
+    .await;
+    let events = events.lock().expect("a lock").clone();
+    assert!(matches!(&events[..], [StoreEvent::MasterChanged { .. }]), "{events:?}");
 }
 
 #[tokio::test]

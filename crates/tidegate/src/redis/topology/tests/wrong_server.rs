@@ -3,7 +3,7 @@
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use super::connect_error_of;
+use super::{LONG_TIMEOUT, StoreEvent, connect_error_of, connect_with, settings_with_log};
 use crate::redis::ConnectErrorKind as Kind;
 use crate::redis::testing::{RedisProcess, free_port, wait_until};
 
@@ -62,9 +62,11 @@ async fn a_server_at_max_clients() {
 #[tokio::test]
 async fn a_server_out_of_memory() {
     let redis = RedisProcess::start_with(&["--maxmemory", "1", "--maxmemory-policy", "noeviction"]);
-    let error = connect_error_of(&redis.url()).await;
-    assert_eq!(error.kind(), Kind::NotReady);
-    assert!(error.hint().contains("maxmemory"), "{error}");
+    let (settings, events) = settings_with_log(&redis.url(), LONG_TIMEOUT);
+    let _servers = connect_with(&settings).await;
+    let events = events.lock().expect("a lock").clone();
+    let [StoreEvent::WritesRefused { reason, .. }] = &events[..] else { panic!("{events:?}") };
+    assert!(reason.contains("OOM") && reason.contains("maxmemory"), "{reason}");
 }
 
 /// Stands in for an old Redis: Redis 5 does not know HELLO, and 6.0 not without arguments.
