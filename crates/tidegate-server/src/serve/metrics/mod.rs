@@ -15,8 +15,8 @@
 //! page grow.
 //!
 //! The counters of a rule are found by domain and rule name, in a table of bounded size whose slots are never freed. So
-//! counting a decision costs one hash, usually one look-up without a lock, and one addition; and a reload of the rules
-//! resets no counter. Only one decision in [`TIMING_SAMPLE_EVERY`] is timed.
+//! counting a decision costs one hash, usually one look-up without a lock, and one addition, for each rule that applied;
+//! and a reload of the rules resets no counter. Only one decision in [`TIMING_SAMPLE_EVERY`] is timed.
 
 mod descriptor_counters;
 mod exposition;
@@ -103,11 +103,27 @@ impl Metrics {
         answer: &Answer,
         has_rules: impl Fn() -> bool,
     ) {
-        let rule = answer.decider().map_or("", |limit| rule_label(&limit));
+        let decider = answer.decider();
+        let rule = decider.map_or("", |limit| rule_label(&limit));
         self.counters_of(RuleLabels { domain, rule }, &has_rules).increment(protocol, answer.kind);
-        for candidate in answer.candidates().filter(|candidate| !candidate.kind.passes()) {
-            let counters = self.counters_of(RuleLabels { domain, rule: &candidate.rule.name }, &has_rules);
-            counters.candidate_denied.fetch_add(1, Ordering::Relaxed);
+        if let Some(decider) = decider
+            && answer.limits().len() > 1
+        {
+            let others = answer.limits().filter(|limit| !std::ptr::eq(limit.rule, decider.rule));
+            for_each_rule(others, |limit, kind| {
+                let pair = RuleLabels { domain, rule: rule_label(&limit) };
+                self.counters_of(pair, &has_rules).count_decided_by_other(kind);
+            });
+        }
+        if answer.candidates().len() > 0 {
+            for_each_rule(answer.candidates(), |candidate, kind| {
+                let counters =
+                    self.counters_of(RuleLabels { domain, rule: &candidate.rule.name }, &has_rules);
+                counters.candidate_evaluated.fetch_add(1, Ordering::Relaxed);
+                if !kind.passes() {
+                    counters.candidate_denied.fetch_add(1, Ordering::Relaxed);
+                }
+            });
         }
     }
 
@@ -215,6 +231,20 @@ impl Metrics {
     fn add_counters(&self, pair: RuleLabels<'_>, has_rules: impl Fn() -> bool) -> &RuleCounters {
         let domain = if has_rules() { pair.domain } else { "" };
         self.rule_counters.add(RuleLabels { domain, ..pair })
+    }
+}
+
+/// Calls `count` once for each rule of the limits, with its first limit and the most severe of their answers.
+fn for_each_rule<'a>(
+    limits: impl Iterator<Item = LimitAnswer<'a>> + Clone,
+    mut count: impl FnMut(LimitAnswer<'a>, AnswerKind),
+) {
+    for (index, limit) in limits.clone().enumerate() {
+        let is_same = |other: &LimitAnswer<'_>| std::ptr::eq(other.rule, limit.rule);
+        if !limits.clone().take(index).any(|other| is_same(&other)) {
+            let severest = limits.clone().skip(index).filter(is_same).map(|other| other.kind).max();
+            count(limit, severest.unwrap_or(limit.kind));
+        }
     }
 }
 
