@@ -106,8 +106,9 @@ impl<C: Clock> Engine<C, Arc<MemoryStore>> {
         )
     }
 
-    /// Renews a lease, for as long as its limits allow from now, and at most for `ttl`. The request must be the one
-    /// that acquired the lease. Its costs do not matter.
+    /// Renews a lease, for `ttl` from now, and no longer than its limits allow. Without a ttl, the lease keeps the one
+    /// that it was acquired or last renewed with. The request must be the one that acquired the lease. Its costs do not
+    /// matter.
     ///
     /// The lease is found by the active rules, even if they have changed since it was acquired, and even if its limit
     /// now counts differently. A lease of a limit that was removed is not found.
@@ -117,7 +118,7 @@ impl<C: Clock> Engine<C, Arc<MemoryStore>> {
         token: &LeaseToken,
         ttl: Option<Nanos>,
     ) -> Result<Renewal, PlanFull> {
-        plan_full_only(expect_ready(self.change(request, Op::Renew { token: *token, ttl }, None)))
+        plan_full_only(expect_ready(self.change(request, Op::renew(*token, ttl), None)))
             .map(|reply| reply.lease.into())
     }
 
