@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use tidegate::engine::{CheckedCharge, DecideFuture, Explanation};
-use tidegate::rules::{Domain, OnStoreFailure, Request, RulesetError};
+use tidegate::engine::{ActiveRules, CheckedCharge, DecideFuture, Explanation};
+use tidegate::rules::{Domain, MatchedLimits, OnStoreFailure, Request, RulesetError};
 use tidegate::store::{NodeStore, Store as _};
 use tidegate::{
     Clock as _, DecideOutput, Decision, Engine, EngineError, LeaseToken, MEMORY_BYTES_DEFAULT, MemoryStore,
@@ -172,7 +172,7 @@ impl App {
         self.metrics.count_operation("peek", output.as_ref().err().map_or("done", error_label));
     }
 
-    /// Extends a lease that the request acquired.
+    /// Extends a lease that the request acquired. Without a ttl, the lease keeps its own.
     pub async fn renew(
         &self,
         request: &Request<'_>,
@@ -213,9 +213,9 @@ impl App {
         self.record_operation("refund", self.engine.refund_with_deadline(request, None, deadline).await)
     }
 
-    /// Resets the counters of a request's keys.
-    pub async fn reset(&self, request: &Request<'_>) -> Result<(), EngineError> {
-        self.record_operation("reset", self.engine.reset(request).await)
+    /// Resets the counters of these limits, which must be of these rules.
+    pub async fn reset(&self, rules: ActiveRules, limits: MatchedLimits) -> Result<(), EngineError> {
+        self.record_operation("reset", self.engine.reset_limits(rules, limits).await)
     }
 
     /// Explains what [`check`](Self::check) would answer now, without waiting.

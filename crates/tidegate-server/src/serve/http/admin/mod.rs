@@ -4,13 +4,15 @@
 //! access.rs    which requests are allowed
 //! rules.rs     the active rules
 //! signals.rs   signals of elastic limits
-//! changes.rs   refunds, resets, reloads
+//! reset.rs     resets
+//! changes.rs   refunds, reloads
 //! ```
 //!
 //! Built from the parts of the HTTP listener. `docs/http.md` is the reference.
 
 mod access;
 mod changes;
+mod reset;
 mod rules;
 mod signals;
 
@@ -32,7 +34,6 @@ use crate::serve::listen::{ConnectionHandler, Stream};
 use crate::serve::settings::{Bounds, MetricsAccess, Secret};
 use crate::serve::{App, Protocol};
 use access::AdminAccess;
-use changes::AdminChange;
 
 /// The admin listener.
 pub struct Admin {
@@ -143,12 +144,8 @@ impl AdminHandler<'_> {
                     _ => signals::get(app, &name)?,
                 }
             }
-            AdminEndpoint::Refund => {
-                changes::apply(app, &self.json_body(request, guard).await?, AdminChange::Refund).await
-            }
-            AdminEndpoint::Reset => {
-                changes::apply(app, &self.json_body(request, guard).await?, AdminChange::Reset).await
-            }
+            AdminEndpoint::Refund => changes::refund(app, &self.json_body(request, guard).await?).await,
+            AdminEndpoint::Reset => reset::reset(app, &self.json_body(request, guard).await?).await,
             AdminEndpoint::Reload => {
                 changes::reload(app, &self.optional_json_body(request, guard).await?).await
             }
