@@ -27,6 +27,7 @@ use super::allowed_hosts::{AllowedHosts, HostCheck};
 use super::body;
 use super::connection::{self, ConnectionContext, HttpRequest, RequestHandler};
 use super::health::{self, Audience};
+use super::index;
 use super::reply::{self, ContentType, ErrorReply, Reply, reply};
 use super::routes::{self, JsonContentType, Route};
 use super::tracker::RequestGuard;
@@ -150,7 +151,7 @@ impl AdminHandler<'_> {
                 changes::reload(app, &self.optional_json_body(request, guard).await?).await
             }
             AdminEndpoint::OpenApi => reply(StatusCode::OK, ContentType::Json, include_str!("openapi.json")),
-            AdminEndpoint::Index => reply(StatusCode::OK, ContentType::Text, include_str!("index.txt")),
+            AdminEndpoint::Index => index::page(app, Protocol::Admin, include_str!("index.txt")),
         })
     }
 

@@ -43,15 +43,15 @@ async fn reset_request(app: &App, json: &JsonRequest<'_>) -> Reply {
         let value = |part: &KeyPart| key_value(part, descriptor);
         if limit.lacks_key_part() {
             let missing = parts.iter().filter(|part| value(part).is_none()).map(ToString::to_string);
-            not_done.push(limit_json(&rules, limit, "missing", Value::from_iter(missing)));
+            not_done.push(limit_json(&rules, limit, "missing", &Value::from_iter(missing)));
         } else {
             let key: Map<_, _> = parts.iter().map(|part| (part.to_string(), json!(value(part)))).collect();
-            done.push(limit_json(&rules, limit, "key", Value::Object(key)));
+            done.push(limit_json(&rules, limit, "key", &Value::Object(key)));
         }
         !limit.lacks_key_part()
     });
     match app.reset(rules, matched).await {
-        Ok(()) => reset_reply(done, not_done),
+        Ok(()) => reset_reply(&done, &not_done),
         Err(error) => error_reply::engine_error_reply(&error),
     }
 }
@@ -95,9 +95,9 @@ async fn reset_key(app: &App, target: &RuleKey) -> Reply {
                 let counted = |part: &KeyPart| value(part).and_then(|text| counted_value(part, text));
                 let key: Map<_, _> =
                     parts.iter().map(|part| (part.to_string(), json!(counted(part)))).collect();
-                done.push(limit_json(&rules, limit, "key", Value::Object(key)));
+                done.push(limit_json(&rules, limit, "key", &Value::Object(key)));
             } else {
-                not_done.push(limit_json(&rules, limit, "missing", json!(missing)));
+                not_done.push(limit_json(&rules, limit, "missing", &json!(missing)));
             }
             is_complete
         });
@@ -111,7 +111,7 @@ async fn reset_key(app: &App, target: &RuleKey) -> Reply {
             return error_reply::engine_error_reply(&error);
         }
     }
-    reset_reply(done, not_done)
+    reset_reply(&done, &not_done)
 }
 
 /// Whether an operator who writes `name` means this part of a rule's key. Entries of Envoy's descriptors go by the name
@@ -141,7 +141,7 @@ fn all_parts(rules: &Ruleset, plans: &[MatchedLimits]) -> Vec<KeyPart> {
 }
 
 /// A limit for people and programs, with one more field.
-fn limit_json(rules: &Ruleset, limit: &MatchedLimit, field: &str, value: Value) -> Value {
+fn limit_json(rules: &Ruleset, limit: &MatchedLimit, field: &str, value: &Value) -> Value {
     let resolved = rules.resolve(&limit.limit);
     json!({
         "rule": &*resolved.rule.name,
@@ -151,7 +151,7 @@ fn limit_json(rules: &Ruleset, limit: &MatchedLimit, field: &str, value: Value) 
     })
 }
 
-fn reset_reply(done: Vec<Value>, not_done: Vec<Value>) -> Reply {
+fn reset_reply(done: &[Value], not_done: &[Value]) -> Reply {
     let result = if done.is_empty() { "nothing" } else { "reset" };
     reply::json(&json!({ "result": result, "limits": done.len(), "reset": done, "not_reset": not_done }))
 }
