@@ -11,6 +11,7 @@ use smallvec::SmallVec;
 use super::compiled_limit::CompiledLimit;
 use super::key_bytes::{self, KeyBuffer, KeyCompleteness};
 use super::request_limit::RequestLimitRule;
+use super::unknown_domain::UnknownDomainRule;
 use super::{
     Action, CompiledDomain, CostSource, Descriptor, KeyPart, OnMissingKey, Request, Rule, RuleLimit,
     RuleMatches, Ruleset, TimeUnit,
@@ -59,6 +60,8 @@ pub enum LimitRef {
     Rule(LimitPosition),
     /// The limit that the request has itself.
     Request(TimeUnit),
+    /// The limit that denies requests of unknown domains.
+    UnknownDomain,
     /// A limit that replaces a rule's limit for this request. Boxed, because it is rare.
     Override(Box<LimitOverride>),
 }
@@ -165,6 +168,10 @@ impl Ruleset {
                 let RequestLimitRule { rule, limit } = RequestLimitRule::for_unit(*unit);
                 ResolvedLimit { rule, limit }
             }
+            LimitRef::UnknownDomain => {
+                let UnknownDomainRule { rule, limit } = UnknownDomainRule::get();
+                ResolvedLimit { rule, limit }
+            }
             LimitRef::Override(replacement) => {
                 let LimitOverride { position, limit } = &**replacement;
                 ResolvedLimit {
@@ -222,7 +229,7 @@ impl MatchedLimits {
         let position = match &matched.limit {
             LimitRef::Rule(position) => *position,
             LimitRef::Override(replacement) => replacement.position,
-            LimitRef::Request(_) => return,
+            LimitRef::Request(_) | LimitRef::UnknownDomain => return,
         };
         self.has_pool |= limit.pool.is_some();
         matched.limit = LimitRef::Override(Box::new(LimitOverride { position, limit }));

@@ -150,7 +150,7 @@ impl<C: Clock> Engine<C, Arc<MemoryStore>> {
     fn decide_now(&self, request: &Request<'_>, op: Op, now: Timestamp) -> Result<DecideOutput, PlanFull> {
         let mut decided = DecideOutput::undecided(self.rules());
         let mut task = DecideTask::new(op, now, StageTimer::OFF);
-        task.match_request(decided.answer.rules(), request, &self.inner.clock);
+        task.match_request(&self.inner, decided.answer.rules(), request);
         match plan_full_only(task.start(&self.inner, &mut decided))? {
             None => Ok(decided),
             Some(_) => unreachable!("the memory store answers immediately"),

@@ -132,7 +132,7 @@ where
         let clock = &self.inner.clock;
         let mut task = DecideTask::new(op, clock.now(), StageTimer::OFF);
         task.session.set_deadline(deadline);
-        task.match_request(decided.answer.rules(), request, clock);
+        task.match_request(&self.inner, decided.answer.rules(), request);
         match task.start(&self.inner, &mut decided) {
             Ok(None) => DecideFuture::now(decided),
             Ok(Some(pending)) => self.finish_later(pending, task, decided),

@@ -56,7 +56,7 @@ pub use tidegate_core::rules::{
     Domain, Elastic, ElasticSource, Entry, EntryPatterns, KeyPart, KeySpec, KeyStatus, Level, LimitAnswer,
     Lookup, Margin, MatchedLimit, MatchedLimits, OnMissingKey, ParseLevelError, Pattern, Pool,
     REQUEST_LIMIT_RULE, Request, RequestLimit, Rule, RuleLimit, RuleLimits, Ruleset, RulesetError, Signal,
-    Tiers, TimeUnit,
+    Tiers, TimeUnit, UNKNOWN_DOMAIN_RULE, UnknownDomain,
 };
 pub use tidegate_core::{DenyCache, LimitId, OnStoreFailure};
 pub use yaml::{DEPTH_MAX, FILE_BYTES_MAX, NODES_MAX};

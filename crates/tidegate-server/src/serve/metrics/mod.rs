@@ -68,6 +68,8 @@ pub struct Metrics {
     /// By operation and result.
     operations: LabeledCounters,
     failed_logins: [AtomicU64; Protocol::ALL.len()],
+    /// Decisions on requests whose domain has no rules, by protocol.
+    unknown_domain: [AtomicU64; Protocol::ALL.len()],
     /// Decisions without the shared store, by the policy that replaced it.
     degraded_decisions: [AtomicU64; OnStoreFailure::ALL.len()],
     /// Decisions without the shared store because a key is not a counter.
@@ -110,13 +112,13 @@ impl Metrics {
             && answer.limits().len() > 1
         {
             let others = answer.limits().filter(|limit| !std::ptr::eq(limit.rule, decider.rule));
-            for_each_rule(others, |limit, kind| {
+            for_each_rule(&others, |limit, kind| {
                 let pair = RuleLabels { domain, rule: rule_label(&limit) };
                 self.counters_of(pair, &has_rules).count_decided_by_other(kind);
             });
         }
         if answer.candidates().len() > 0 {
-            for_each_rule(answer.candidates(), |candidate, kind| {
+            for_each_rule(&answer.candidates(), |candidate, kind| {
                 let counters =
                     self.counters_of(RuleLabels { domain, rule: &candidate.rule.name }, &has_rules);
                 counters.candidate_evaluated.fetch_add(1, Ordering::Relaxed);
@@ -131,6 +133,11 @@ impl Metrics {
     #[inline]
     pub fn count_descriptors(&self, request: &Request<'_>, answer: &Answer) {
         self.descriptor_counters.count(request, answer);
+    }
+
+    /// Counts a decision on a request whose domain has no rules.
+    pub fn count_unknown_domain(&self, protocol: Protocol) {
+        self.unknown_domain[protocol as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts calls of `CL.THROTTLE` with the same outcome.
@@ -236,7 +243,7 @@ impl Metrics {
 
 /// Calls `count` once for each rule of the limits, with its first limit and the most severe of their answers.
 fn for_each_rule<'a>(
-    limits: impl Iterator<Item = LimitAnswer<'a>> + Clone,
+    limits: &(impl Iterator<Item = LimitAnswer<'a>> + Clone),
     mut count: impl FnMut(LimitAnswer<'a>, AnswerKind),
 ) {
     for (index, limit) in limits.clone().enumerate() {
@@ -272,6 +279,7 @@ impl Metrics {
             rejected_requests: LabeledCounters::new(),
             operations: LabeledCounters::new(),
             failed_logins: Default::default(),
+            unknown_domain: Default::default(),
             degraded_decisions: Default::default(),
             unreadable_decisions: AtomicU64::new(0),
             decision: array::from_fn(|_| Histogram::default()),

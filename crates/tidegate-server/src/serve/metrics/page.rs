@@ -95,6 +95,12 @@ impl Metrics {
                 page.sample(name, &[("domain", &counters.domain), ("rule", &counters.rule)], count);
             }
         }
+        let name = "tidegate_unknown_domain_total";
+        page.family(name, MetricType::Counter, "Decisions on requests whose domain has no rules.");
+        for protocol in [Protocol::Http, Protocol::Grpc, Protocol::Resp] {
+            let count = self.unknown_domain[protocol as usize].load(Ordering::Relaxed);
+            page.sample(name, &[("protocol", protocol.as_str())], count);
+        }
         let name = "tidegate_requests_rejected_total";
         write_labeled(
             page,

@@ -153,7 +153,8 @@ fn a_reset_by_rule_and_key() {
     reset(r#""rule": "plan""#).assert_problem(404, &["no rule `plan`", "did you mean `plans`?"]);
     reset(r#""rule": "docs", "key": {"user": "1"}"#).assert_problem(400, &["no part `user`", "path.id"]);
     reset(r#""rule": "docs", "key": {"path.id": "7"}"#).assert_problem(400, &["lacks a part", "method"]);
-    reset(r#""rule": "per-client", "key": {"user": "1", "ip": "x"}"#).assert_problem(400, &["`ip` is not an address"]);
+    reset(r#""rule": "per-client", "key": {"user": "1", "ip": "x"}"#)
+        .assert_problem(400, &["`ip` is not an address"]);
     reset(r#""rule": "global", "key": {"user": "1"}"#).assert_problem(400, &["omit `key`"]);
     reset(r#""rule": "global", "keys": {}"#).assert_problem(400, &["unknown field `keys`"]);
     assert_eq!(reset(r#""rule": "global""#).json()["reset"][0]["key"], json!({}));
