@@ -164,7 +164,9 @@ def test_operators_refund_reset_and_move_limits(server, curl):
     assert curl(server.url + "/v1/check", ann(cost=2)).status == 200
     assert curl(url + "/refund", ann(cost=1), *json_type).json == {"result": "refunded", "limits": 2, "leases_kept": 0}
     assert [curl(server.url + "/v1/check", ann()).status for _ in range(2)] == [200, 429]
-    assert curl(url + "/reset", ann(), *json_type).json == {"result": "reset", "limits": 2}
+    reset = curl(url + "/reset", ann(), *json_type).json
+    assert (reset["result"], reset["limits"], reset["not_reset"]) == ("reset", 2, [])
+    assert [(each["limit"], each["key"]) for each in reset["reset"]] == [("burst", {"user": "ann"}), ("daily", {"user": "ann"})]
     assert curl(server.url + "/v1/check", ann(cost=2)).status == 200
 
     assert curl(url + "/signals/capacity", {"level": 0}, "-X", "PUT", *json_type).status == 200
@@ -196,3 +198,17 @@ def test_a_page_of_another_site_is_refused(server, curl):
     form = ("-H", "content-type: text/plain", "-H", "origin: http://evil.example", "-H", "sec-fetch-site: cross-site")
     refused = curl(server.url + "/json", ann(), *form)
     assert (refused.status, refused.json["title"]) == (403, "Forbidden") and refused.json["hint"]
+
+
+def test_fetch_of_node(server, run, parts):
+    """With a text as body, `fetch` sends text/plain."""
+    script = """
+        const url = process.argv[1] + "/v1/check";
+        const body = JSON.stringify({ domain: "api", attributes: { user: "node" } });
+        const plain = await fetch(url, { method: "POST", body });
+        const headers = { "content-type": "application/json" };
+        const json = await fetch(url, { method: "POST", headers, body });
+        console.log(plain.status, json.status, (await json.json()).remaining);
+    """
+    said = run(parts / "bin/node", "--input-type=module", "-e", script, server.url)
+    assert said.stdout == "200 200 0\n"

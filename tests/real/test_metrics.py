@@ -1,5 +1,6 @@
 """Metrics after traffic over every protocol, checked by promtool."""
 
+import json
 import re
 import textwrap
 
@@ -66,6 +67,71 @@ def test_alerts_in_the_documentation_can_be_used(root, run, parts, tmp_path):
     path.write_text(alerts)
     checked = run(parts / "bin/promtool", "check", "rules", path)
     assert "SUCCESS" in checked.stdout and "0 rules found" not in checked.stdout
+
+
+DRY_RUN_RULES = """
+domain: api
+rules:
+  - { name: dry, match: { user: { exists: true } }, key: [user], limit: 5 per day, action: shadow }
+  - { name: real, match: { user: { exists: true } }, key: [user], limit: 1000 per day, candidate: 10 per day }
+  - { name: blocked, match: { ip: 192.0.2.1 }, limit: 0 per second }
+  - { name: login, match: { login: { exists: true } }, key: [login], limit: 1 per day }
+"""
+
+
+def test_queries_and_alerts_of_the_documentation_with_real_counters(root, tidegate, run, parts, tmp_path):
+    """Traffic and scrapes in turn, which promtool takes as one scrape a minute."""
+    server = tidegate(DRY_RUN_RULES)
+    series, rounds, per_round = {}, 31, 20
+    for number in range(rounds):
+        for _ in range(per_round):
+            server.check({"user": f"user-{number}"}, domain="api")
+        for attributes in ({"ip": "192.0.2.1"}, {"login": "bob"}, {"login": "bob"}):
+            server.check(attributes, domain="api")
+        page = requests.get(server.admin + "/metrics", timeout=DEADLINE_S).text
+        for line in page.splitlines():
+            if line.startswith("tidegate_") and "_bucket" not in line:
+                name, _, value = line.rpartition(" ")
+                series.setdefault(name, ["_"] * number).append(value)
+
+    page = (root / "docs/metrics.md").read_text()
+    alerts = textwrap.dedent(re.search(r"^    groups:\n(?:(?:    .*)?\n)*", page, re.M)[0])
+    (tmp_path / "alerts.yaml").write_text(alerts)
+    dry_run, candidate = re.findall(r"^The share of requests that .*\n\n((?:    .*\n)+)", page, re.M)
+
+    def share(rule, denied_per_round):
+        return {"labels": f'{{domain="api", rule="{rule}"}}', "value": denied_per_round / per_round}
+
+    tests = {
+        "rule_files": ["alerts.yaml"],
+        "evaluation_interval": "1m",
+        "tests": [
+            {
+                "interval": "1m",
+                "input_series": [{"series": name, "values": " ".join(all)} for name, all in series.items()],
+                "promql_expr_test": [
+                    {"expr": dry_run, "eval_time": "30m", "exp_samples": [share("dry", 15)]},
+                    {"expr": candidate, "eval_time": "30m", "exp_samples": [share("real", 10)]},
+                ],
+                "alert_rule_test": [
+                    {
+                        "eval_time": "30m",
+                        "alertname": "TidegateDeniesMost",
+                        "exp_alerts": [
+                            {
+                                "exp_labels": {"domain": "api", "rule": "login"},
+                                "exp_annotations": {"summary": "login denies more than half of its requests."},
+                            }
+                        ],
+                    }
+                ],
+            }
+        ],
+    }
+    path = tmp_path / "tests.json"
+    path.write_text(json.dumps(tests))
+    checked = run(parts / "bin/promtool", "test", "rules", path)
+    assert "SUCCESS" in checked.stdout, checked.stdout + checked.stderr
 
 
 def test_metrics_in_the_documentation_are_those_that_there_are(root, tidegate, redis_server, tmp_path):

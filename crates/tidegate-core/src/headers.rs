@@ -36,6 +36,8 @@
 //! # Ok::<(), LimitError>(())
 //! ```
 
+use std::borrow::Cow;
+use std::fmt;
 use std::iter::Map;
 use std::slice;
 
@@ -126,6 +128,18 @@ impl Policy<'_> {
         push_name(list, &self.name);
         list.push_str(";q=");
         list.push_str(Decimal::of(self.quota).as_str());
+        self.push_window(list);
+    }
+
+    /// Appends the policy as draft-polli-ratelimit-headers-03 has it in `x-ratelimit-limit`: `100;w=60;name="login"`.
+    pub fn push_draft_03_to(&self, list: &mut String) {
+        list.push_str(Decimal::of(self.quota).as_str());
+        self.push_window(list);
+        list.push_str(";name=");
+        push_name(list, &self.name);
+    }
+
+    fn push_window(&self, list: &mut String) {
         let window_ns = self.limit.rate().window_ns();
         let is_window = self.limit.algorithm_name() != AlgorithmName::Concurrency;
         if is_window && window_ns.is_multiple_of(SECOND_NS) {
@@ -231,27 +245,84 @@ fn list<T>(items: impl IntoIterator<Item = T>, mut push: impl FnMut(T, &mut Stri
 fn push_name(text: &mut String, name: &PolicyName<'_>) {
     text.push('"');
     if let Some(rule) = name.rule {
-        push_quoted(text, rule);
+        push_encoded(text, rule, Place::Rule, Quotes::Escaped);
         text.push('/');
     }
     match name.name {
-        Some(name) => push_quoted(text, name),
+        Some(name) => push_encoded(text, name, Place::Limit, Quotes::Escaped),
         None => text.push_str(Decimal::of(name.index as u64 + 1).as_str()),
     }
     text.push('"');
 }
 
-fn push_quoted(text: &mut String, name: &str) {
-    let is_plain = |byte: u8| matches!(byte, b' '..=b'~') & (byte != b'"') & (byte != b'\\');
+/// The name as it is in headers, without the quotes. Different names are different here too.
+impl fmt::Display for PolicyName<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = String::new();
+        if let Some(rule) = self.rule {
+            push_encoded(&mut text, rule, Place::Rule, Quotes::Plain);
+            text.push('/');
+        }
+        match self.name {
+            Some(name) => push_encoded(&mut text, name, Place::Limit, Quotes::Plain),
+            None => text.push_str(Decimal::of(self.index as u64 + 1).as_str()),
+        }
+        f.write_str(&text)
+    }
+}
+
+/// A name of a rule for the value of a header: printable ASCII, all else percent-encoded.
+pub fn header_name_text(name: &str) -> Cow<'_, str> {
+    let mut text = String::new();
+    push_encoded(&mut text, name, Place::Rule, Quotes::Plain);
+    if text == name { name.into() } else { text.into() }
+}
+
+/// Where a name is. The last `/` separates the limit from its rule, so a limit's name has none.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Rule,
+    Limit,
+}
+
+/// Whether quotes are escaped, as inside a string.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Quotes {
+    Escaped,
+    Plain,
+}
+
+/// Writes a name with percent-encoding, so that different names stay different: of bytes that are not printable ASCII,
+/// of `%`, and in the name of a limit of `/` and of a name that looks like a position.
+fn push_encoded(text: &mut String, name: &str, place: Place, quotes: Quotes) {
+    let is_plain = |byte: u8| matches!(byte, b' '..=b'~') & (byte != b'"') & (byte != b'\\') & (byte != b'%');
     // Look at every byte, without leaving early, so that the compiler can vectorize the loop.
-    if name.bytes().fold(true, |plain, byte| plain & is_plain(byte)) {
+    let is_all_plain = name.bytes().fold(true, |plain, byte| plain & is_plain(byte));
+    let is_limit_plain = || !name.contains('/') && !is_position(name);
+    if is_all_plain && (place == Place::Rule || is_limit_plain()) {
         return text.push_str(name);
     }
-    for c in name.chars() {
-        match c {
-            '"' | '\\' => text.extend(['\\', c]),
-            ' '..='~' => text.push(c),
-            _ => text.push('?'),
+    push_percent_encoded(text, name, place, quotes);
+}
+
+fn is_position(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+#[cold]
+fn push_percent_encoded(text: &mut String, name: &str, place: Place, quotes: Quotes) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    let looks_like_position = place == Place::Limit && is_position(name);
+    for (index, byte) in name.bytes().enumerate() {
+        match byte {
+            b'/' if place == Place::Limit => text.push_str("%2F"),
+            b'"' | b'\\' if quotes == Quotes::Escaped => text.extend(['\\', char::from(byte)]),
+            b'%' => text.push_str("%25"),
+            b' '..=b'~' if !(looks_like_position && index == 0) => text.push(char::from(byte)),
+            _ => {
+                let digit = |nibble: u8| char::from(DIGITS[usize::from(nibble)]);
+                text.extend(['%', digit(byte >> 4), digit(byte & 15)]);
+            }
         }
     }
 }

@@ -43,6 +43,11 @@ pub enum Op {
 }
 
 impl Op {
+    /// Renews a lease. Without a ttl, the lease keeps the ttl that it was acquired or last renewed with.
+    pub fn renew(token: LeaseToken, ttl: Option<Nanos>) -> Self {
+        Self::Renew { token, ttl: ttl.or(token.ttl()) }
+    }
+
     /// Whether the operation decides a plan and charges it if it is allowed.
     #[inline]
     pub const fn charges(self) -> bool {

@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
+use crate::Timestamp;
 pub use crate::limit::{did_you_mean, parse_duration, parse_number, write_duration};
 
 /// The longest prefix of `text` that has at most `bytes_max` bytes and ends between two characters.
@@ -16,6 +17,38 @@ pub use crate::limit::{did_you_mean, parse_duration, parse_number, write_duratio
 pub fn truncated(text: &str, bytes_max: usize) -> &str {
     let end = (0..=bytes_max.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
     &text[..end.unwrap_or(0)]
+}
+
+/// An instant as a date in UTC, with as many digits of the second as it needs: none, 3, 6 or 9.
+///
+/// ```
+/// use tidegate_core::Timestamp;
+/// use tidegate_core::text::write_date;
+///
+/// assert_eq!(write_date(Timestamp::from_nanos(1_700_000_000_000_000_000)), "2023-11-14T22:13:20Z");
+/// assert_eq!(write_date(Timestamp::from_nanos(951_782_399_250_000_000)), "2000-02-28T23:59:59.250Z");
+/// ```
+pub fn write_date(at: Timestamp) -> String {
+    const SECOND_NS: u64 = 1_000_000_000;
+    let (seconds, nanos) = (at.as_nanos() / SECOND_NS, at.as_nanos() % SECOND_NS);
+    let (days, of_day) = (seconds / 86_400, seconds % 86_400);
+    // Years that begin in March, so that a leap day is the last day of its year. Day 0 is 0000-03-01.
+    let days = days + 719_468;
+    let (era, of_era) = (days / 146_097, days % 146_097);
+    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    let fraction = match nanos {
+        0 => String::new(),
+        _ if nanos % 1_000_000 == 0 => format!(".{:03}", nanos / 1_000_000),
+        _ if nanos % 1_000 == 0 => format!(".{:06}", nanos / 1_000),
+        _ => format!(".{nanos:09}"),
+    };
+    let (hour, minute, second) = (of_day / 3_600, of_day / 60 % 60, of_day % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{fraction}Z")
 }
 
 /// Text as a YAML scalar that every reader takes for this text: YAML 1.1 and 1.2, flow and block.

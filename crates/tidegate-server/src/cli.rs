@@ -1,5 +1,6 @@
 //! The command line: one subcommand per module.
 
+use std::ffi::OsStr;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -12,6 +13,8 @@ use crate::serve::{self, ServeArgs};
 use crate::trace::{self, TraceArgs};
 
 /// A rate limiter: a server, and tools to choose limits. Without a command it serves.
+///
+/// So `tidegate --rules rules.yaml` is short for `tidegate serve --rules rules.yaml`.
 #[derive(Debug, Parser)]
 #[command(name = "tidegate", version)]
 struct Cli {
@@ -31,6 +34,9 @@ enum Command {
 
 /// The entry point of the binary: runs one subcommand.
 pub fn main() -> ExitCode {
+    if std::env::args_os().nth(1).is_some_and(|first| is_setting(&first)) {
+        return serve::main(std::env::args_os().skip(1));
+    }
     match Cli::try_parse() {
         Ok(Cli { command: Some(command) }) => match command {
             // It parses the arguments again, together with those from the settings file.
@@ -44,6 +50,12 @@ pub fn main() -> ExitCode {
         Ok(Cli { command: None }) => serve::main([]),
         Err(error) => report_usage_error(&error),
     }
+}
+
+/// Whether the first argument is a setting of `serve`, without the command.
+fn is_setting(argument: &OsStr) -> bool {
+    let text = argument.to_string_lossy();
+    text.len() > 2 && text.starts_with("--") && !["--help", "--version"].contains(&&*text)
 }
 
 /// Prints a usage error, or the help, and returns the exit code.

@@ -65,6 +65,8 @@ pub struct Answer<R> {
     pub unreadable_key: bool,
     /// Whether the shared store was charged, but fewer of its replicas have the charge than it should wait for.
     pub unreplicated: bool,
+    /// Whether the request's domain has rules.
+    pub is_domain_known: bool,
     limits: SmallVec<[LimitOutcome; LIMITS_INLINE]>,
     candidates: Vec<LimitOutcome>,
 }
@@ -167,6 +169,7 @@ impl<R: Deref<Target = Ruleset>> Answer<R> {
             degraded: false,
             unreadable_key: false,
             unreplicated: false,
+            is_domain_known: true,
             limits: SmallVec::new(),
             candidates: Vec::new(),
         }
@@ -181,6 +184,7 @@ impl<R: Deref<Target = Ruleset>> Answer<R> {
         outcomes: &[Outcome],
         now: Timestamp,
     ) {
+        self.is_domain_known = matched.is_domain_known();
         self.limits.clear();
         for (index, matched) in (0..).zip(matched.all()) {
             let parts = PartOutcomes { parts: &parts.0, limit: index, outcomes, now };

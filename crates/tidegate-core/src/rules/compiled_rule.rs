@@ -50,6 +50,14 @@ impl CompiledRule {
         }
     }
 
+    /// The positions of the limits of each plan, without the candidate.
+    pub(super) fn all_positions(&self) -> Vec<Positions> {
+        match &self.tiers {
+            CompiledTiers::Same(positions) => vec![positions.clone()],
+            CompiledTiers::By { plans, default, .. } => plans.values().chain([default]).cloned().collect(),
+        }
+    }
+
     /// The limit at a position.
     pub(super) fn limit(&self, position: u32) -> &CompiledLimit {
         &self.limits[position as usize]

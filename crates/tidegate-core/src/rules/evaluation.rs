@@ -67,6 +67,11 @@ impl Evaluation {
         self.matched.match_request(rules, request);
     }
 
+    /// Denies the request, because its domain has no rules. Call it after [`match_request`](Self::match_request).
+    pub fn deny_unknown_domain(&mut self, request: &Request<'_>) {
+        self.matched.deny_unknown_domain(request);
+    }
+
     /// The limits that the request falls under.
     #[inline]
     pub fn matched(&self) -> &MatchedLimits {

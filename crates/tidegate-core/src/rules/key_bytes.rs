@@ -28,15 +28,26 @@ pub(super) enum KeyCompleteness {
 /// Appends the key of a descriptor to `buffer`. A missing part is written as missing. Values that are equal in
 /// conditions are equal here, so that a client gets no fresh counter by writing `POST` as `post`, or by changing the
 /// query of a path.
+#[inline]
 pub(super) fn write_key(
     key: &KeySpec,
     descriptor: &Descriptor<'_>,
     buffer: &mut KeyBuffer,
 ) -> (Range<usize>, KeyCompleteness) {
+    write_key_of(key, |part| value(part, descriptor), buffer)
+}
+
+/// Like [`write_key`], with the values that `value` returns.
+#[inline]
+pub(super) fn write_key_of<'v>(
+    key: &KeySpec,
+    value: impl Fn(&KeyPart) -> Option<&'v str>,
+    buffer: &mut KeyBuffer,
+) -> (Range<usize>, KeyCompleteness) {
     let start = buffer.len();
     let mut completeness = KeyCompleteness::Complete;
     for part in key.parts() {
-        match (part, value(part, descriptor)) {
+        match (part, value(part)) {
             (_, None) => {
                 buffer.push(TAG_ABSENT);
                 completeness = KeyCompleteness::Incomplete;
@@ -69,22 +80,34 @@ pub fn value_text(value: &str) -> Cow<'_, str> {
 
 /// A key for people: `user=42 ip=192.0.2.1`.
 pub fn key_text(key: &KeySpec, descriptor: &Descriptor<'_>) -> String {
-    let part = |part: &KeyPart| match (part, value(part, descriptor)) {
-        (_, None) => format!("{part} missing"),
-        (KeyPart::Ip { ipv6_prefix_bits }, Some(text)) => match parse_client_address(text) {
-            Some(address @ IpAddr::V6(_)) if *ipv6_prefix_bits < 128 => {
-                let network = client_network(address, *ipv6_prefix_bits);
-                format!("{part}={network}/{ipv6_prefix_bits}")
-            }
-            Some(address) => format!("{part}={address}"),
-            None => format!("{part}={} is not an address", value_text(text)),
-        },
-        (KeyPart::Attribute(attribute), Some(text)) if attribute.case() == CaseSensitivity::Insensitive => {
-            format!("{part}={}", value_text(&text.to_ascii_lowercase()))
-        }
-        (_, Some(text)) => format!("{part}={}", value_text(text)),
+    let part = |part: &KeyPart| match (key_value(part, descriptor), value(part, descriptor)) {
+        (Some(value), _) => format!("{part}={}", value_text(&value)),
+        (None, Some(text)) => format!("{part}={} is not an address", value_text(text)),
+        (None, None) => format!("{part} missing"),
     };
     key.parts().iter().map(part).collect::<Vec<_>>().join(" ")
+}
+
+/// The value of a key's part for people, as it is counted. `None` if the descriptor lacks it.
+pub fn key_value<'a>(part: &KeyPart, descriptor: &Descriptor<'a>) -> Option<Cow<'a, str>> {
+    value(part, descriptor).and_then(|text| counted_value(part, text))
+}
+
+/// A value of a key's part as it is counted: in lower case, or as the network of a client. `None` if the part is an
+/// address and the value is none: it counts as missing.
+pub fn counted_value<'a>(part: &KeyPart, text: &'a str) -> Option<Cow<'a, str>> {
+    Some(match part {
+        KeyPart::Ip { ipv6_prefix_bits } => match parse_client_address(text)? {
+            address @ IpAddr::V6(_) if *ipv6_prefix_bits < 128 => {
+                format!("{}/{ipv6_prefix_bits}", client_network(address, *ipv6_prefix_bits)).into()
+            }
+            address => address.to_string().into(),
+        },
+        KeyPart::Attribute(attribute) if attribute.case() == CaseSensitivity::Insensitive => {
+            text.to_ascii_lowercase().into()
+        }
+        _ => text.into(),
+    })
 }
 
 fn value<'a>(part: &KeyPart, descriptor: &Descriptor<'a>) -> Option<&'a str> {

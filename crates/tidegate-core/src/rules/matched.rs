@@ -11,9 +11,10 @@ use smallvec::SmallVec;
 use super::compiled_limit::CompiledLimit;
 use super::key_bytes::{self, KeyBuffer, KeyCompleteness};
 use super::request_limit::RequestLimitRule;
+use super::unknown_domain::UnknownDomainRule;
 use super::{
-    Action, CompiledDomain, CostSource, Descriptor, OnMissingKey, Request, Rule, RuleLimit, RuleMatches,
-    Ruleset, TimeUnit,
+    Action, CompiledDomain, CostSource, Descriptor, KeyPart, OnMissingKey, Request, Rule, RuleLimit,
+    RuleMatches, Ruleset, TimeUnit,
 };
 use crate::{Counter, Outcome, Role};
 
@@ -59,6 +60,8 @@ pub enum LimitRef {
     Rule(LimitPosition),
     /// The limit that the request has itself.
     Request(TimeUnit),
+    /// The limit that denies requests of unknown domains.
+    UnknownDomain,
     /// A limit that replaces a rule's limit for this request. Boxed, because it is rare.
     Override(Box<LimitOverride>),
 }
@@ -94,6 +97,9 @@ pub(super) struct ResizedLimit {
 pub(super) enum MatchedKey {
     /// These bytes of the key buffer.
     At(Range<u32>),
+    /// These bytes of the key buffer. The descriptor lacks a part of the key, so they are the same for all requests
+    /// that lack it.
+    Shared(Range<u32>),
     /// The descriptor lacks a part of the key and is denied for that.
     Missing,
 }
@@ -115,6 +121,38 @@ impl Ruleset {
         matched
     }
 
+    /// The limits of one rule for a key, whatever the conditions of the rule: one list for each plan of the rule.
+    /// `value` returns the value of each part of the key. `None` if there is no such rule.
+    pub fn limits_of_key<'v>(
+        &self,
+        domain: &str,
+        rule: &str,
+        value: impl Fn(&KeyPart) -> Option<&'v str>,
+    ) -> Option<Vec<MatchedLimits>> {
+        let domain_position = self.domain_position(domain)?;
+        let domain = self.domain_at(domain_position);
+        let rule_position = as_u32(domain.rules().iter().position(|other| *other.name == *rule)?);
+        let compiled = domain.compiled(rule_position);
+        let plans = compiled.all_positions().into_iter().map(|positions| {
+            let mut matched = MatchedLimits { domain: Some(domain_position), ..MatchedLimits::new() };
+            for limit in positions {
+                let position = LimitPosition { domain: domain_position, rule: rule_position, limit };
+                let key = &compiled.limit(limit).limit.key;
+                let (range, _) = key_bytes::write_key_of(key, &value, &mut matched.keys);
+                matched.limits.push(MatchedLimit {
+                    limit: LimitRef::Rule(position),
+                    descriptor: 0,
+                    cost: 0,
+                    key: MatchedKey::at(range),
+                    resized: None,
+                    granted_outcome: None,
+                });
+            }
+            matched
+        });
+        Some(plans.collect())
+    }
+
     /// Resolves a reference, which must come from this ruleset.
     #[inline]
     pub fn resolve<'a>(&'a self, limit: &'a LimitRef) -> ResolvedLimit<'a> {
@@ -128,6 +166,10 @@ impl Ruleset {
             }
             LimitRef::Request(unit) => {
                 let RequestLimitRule { rule, limit } = RequestLimitRule::for_unit(*unit);
+                ResolvedLimit { rule, limit }
+            }
+            LimitRef::UnknownDomain => {
+                let UnknownDomainRule { rule, limit } = UnknownDomainRule::get();
                 ResolvedLimit { rule, limit }
             }
             LimitRef::Override(replacement) => {
@@ -187,11 +229,17 @@ impl MatchedLimits {
         let position = match &matched.limit {
             LimitRef::Rule(position) => *position,
             LimitRef::Override(replacement) => replacement.position,
-            LimitRef::Request(_) => return,
+            LimitRef::Request(_) | LimitRef::UnknownDomain => return,
         };
         self.has_pool |= limit.pool.is_some();
         matched.limit = LimitRef::Override(Box::new(LimitOverride { position, limit }));
         matched.resized = None;
+    }
+
+    /// Drops the limits for which `keep` returns false.
+    pub fn retain(&mut self, mut keep: impl FnMut(&MatchedLimit) -> bool) {
+        self.limits.retain(|limit| keep(limit));
+        self.has_missing_key = self.limits.iter().any(|limit| !limit.has_key());
     }
 
     /// Whether a limit with the action `delay` may hold the request.
@@ -214,7 +262,9 @@ impl MatchedLimits {
 
     pub(super) fn key(&self, matched: &MatchedLimit) -> Option<&[u8]> {
         match &matched.key {
-            MatchedKey::At(range) => Some(&self.keys[range.start as usize..range.end as usize]),
+            MatchedKey::At(range) | MatchedKey::Shared(range) => {
+                Some(&self.keys[range.start as usize..range.end as usize])
+            }
             MatchedKey::Missing => None,
         }
     }
@@ -291,9 +341,8 @@ impl MatchedLimits {
     ) -> Option<MatchedLimit> {
         let (range, completeness) = key_bytes::write_key(&limit.limit.key, descriptor, &mut self.keys);
         let key = match (completeness, limit.limit.missing) {
-            (KeyCompleteness::Complete, _) | (KeyCompleteness::Incomplete, OnMissingKey::Shared) => {
-                MatchedKey::at(range)
-            }
+            (KeyCompleteness::Complete, _) => MatchedKey::at(range),
+            (KeyCompleteness::Incomplete, OnMissingKey::Shared) => MatchedKey::shared(range),
             (KeyCompleteness::Incomplete, OnMissingKey::Deny) => MatchedKey::Missing,
             (KeyCompleteness::Incomplete, OnMissingKey::Skip) => return None,
         };
@@ -314,12 +363,22 @@ impl MatchedKey {
     pub(super) fn at(range: Range<usize>) -> Self {
         Self::At(as_u32(range.start)..as_u32(range.end))
     }
+
+    fn shared(range: Range<usize>) -> Self {
+        Self::Shared(as_u32(range.start)..as_u32(range.end))
+    }
 }
 
 impl MatchedLimit {
     /// Whether the request has all parts of the limit's key.
     pub fn has_key(&self) -> bool {
         !matches!(self.key, MatchedKey::Missing)
+    }
+
+    /// Whether the request lacks a part of the limit's key: it is denied for that, or shares a counter with all
+    /// requests that lack it.
+    pub fn lacks_key_part(&self) -> bool {
+        !matches!(self.key, MatchedKey::At(_))
     }
 }
 

@@ -4,7 +4,8 @@
 //! Domain of Rules  ->  Ruleset, compiled once       domain.rs, rule.rs, pattern/ -> ruleset.rs, compiled_rule.rs,
 //!                                                   compiled_limit.rs
 //! Request          ->  the rules that apply         request.rs -> matching.rs, index/, descriptor_tree.rs
-//!                  ->  the limits it falls under    matched.rs, key_bytes.rs, request_limit.rs
+//!                  ->  the limits it falls under    matched.rs, key_bytes.rs, request_limit.rs,
+//!                                                   unknown_domain.rs
 //!                  ->  the plan that charges them   plan_draft.rs
 //! Outcomes         ->  the answer                   answer.rs; evaluation.rs has the steps of one decision
 //! ```
@@ -43,6 +44,7 @@ mod request_limit;
 mod rule;
 mod ruleset;
 mod signal;
+mod unknown_domain;
 
 pub use action::{Action, Elastic, ElasticSource, Margin};
 pub use answer::{Answer, AnswerKind, KeyStatus, LimitAnswer};
@@ -53,7 +55,7 @@ pub use descriptor_tree::DescriptorTree;
 pub use domain::{Apply, Domain, Lookup, Pool};
 pub use evaluation::{Evaluation, EvaluationPhase, NextCall, Progress};
 pub use index::{RuleIndex, RuleMatches};
-pub use key_bytes::{KEY_PART_BYTES_MAX, key_text, value_text};
+pub use key_bytes::{KEY_PART_BYTES_MAX, counted_value, key_text, key_value, value_text};
 pub use key_spec::{KeyPart, KeySpec, OnMissingKey};
 pub use matched::{LimitOverride, LimitPosition, LimitRef, MatchedLimit, MatchedLimits, ResolvedLimit};
 pub use mismatch::{AttributeValues, Mismatch};
@@ -68,3 +70,4 @@ pub use request_limit::{REQUEST_LIMIT_RULE, RequestLimit, TimeUnit};
 pub use rule::{Condition, CostSource, EntryPatterns, Rule, RuleLimit, RuleLimits, Tiers};
 pub use ruleset::{CompiledDomain, Ruleset, RulesetError};
 pub use signal::{Level, ParseLevelError, Signal};
+pub use unknown_domain::{UNKNOWN_DOMAIN_RULE, UnknownDomain};

@@ -1,6 +1,7 @@
 //! The headers of a decision.
 
-use tidegate_core::headers::LimitHeader;
+use proptest::prelude::*;
+use tidegate_core::headers::{LimitHeader, PolicyName, PolicyState};
 use tidegate_core::{Decision, Limit, Nanos, Outcome, OutcomeKind, Wait};
 
 const SECOND: u128 = 1_000_000_000;
@@ -53,8 +54,8 @@ fn headers_of_a_denied_request() {
             "x-ratelimit-limit: 5",
             "x-ratelimit-remaining: 0",
             "x-ratelimit-reset: 86400",
-            r#"ratelimit-policy: "t?glich";q=5;w=86400, "1";q=100;w=60"#,
-            r#"ratelimit: "t?glich";r=0;t=12"#,
+            r#"ratelimit-policy: "t%C3%A4glich";q=5;w=86400, "1";q=100;w=60"#,
+            r#"ratelimit: "t%C3%A4glich";r=0;t=12"#,
         ]
     );
 }
@@ -101,4 +102,34 @@ fn times_are_whole_numbers_of_structured_fields() {
     assert_eq!(decision.retry_after_seconds(), Some(u64::MAX));
     let headers = decision.headers(&limits);
     assert_eq!(headers.get(LimitHeader::State), Some(r#""1";r=0;t=999999999999999"#));
+}
+
+fn policy_name() -> impl Strategy<Value = (String, Option<String>, usize)> {
+    let name = "[a1/%é\"\\\\ ]{1,4}";
+    (name, proptest::option::of(name), 0_usize..12)
+}
+
+proptest! {
+    #![proptest_config(tidegate_testing::proptest_config(2_000))]
+
+    /// Two policies have the same name in headers only if they have the same rule and limit. The name is printable
+    /// ASCII, and the same without quotes.
+    #[test]
+    fn names_in_headers_are_unique(one in policy_name(), other in policy_name()) {
+        let written = |(rule, name, index): &(String, Option<String>, usize)| {
+            let name = PolicyName { rule: Some(rule), name: name.as_deref(), index: *index };
+            let mut text = String::new();
+            PolicyState { name, remaining: 0, until: Wait::NEVER }.push_to(&mut text);
+            (name.to_string(), text)
+        };
+        let id = |(rule, name, index): &(String, Option<String>, usize)| {
+            (rule.clone(), name.clone(), name.is_none().then_some(*index))
+        };
+        let ((plain, quoted), (other_plain, other_quoted)) = (written(&one), written(&other));
+        prop_assert_eq!(plain == other_plain, id(&one) == id(&other));
+        prop_assert_eq!(quoted == other_quoted, id(&one) == id(&other));
+        prop_assert!(quoted.bytes().all(|byte| matches!(byte, b' '..=b'~')), "{}", quoted);
+        let unescaped = plain.replace('\\', "\\\\").replace('"', "\\\"");
+        prop_assert_eq!(quoted, format!("\"{unescaped}\";r=0"));
+    }
 }

@@ -13,6 +13,7 @@ mod fields;
 mod level;
 mod parts;
 mod request;
+mod reset;
 
 #[cfg(test)]
 mod tests;
@@ -29,6 +30,7 @@ use parts::{BatchSeed, RequestOrBatchSeed, RequestSeed};
 pub(crate) use fields::ObjectSeed;
 pub use level::read_level;
 pub use request::{EntryRefs, JsonRequest, Ttl};
+pub use reset::{ResetTarget, RuleKey, read_reset};
 
 /// Maximum size of a request, in bytes of JSON.
 pub const REQUEST_BYTES_MAX: usize = 1 << 20;

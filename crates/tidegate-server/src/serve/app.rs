@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use tidegate::engine::{CheckedCharge, DecideFuture, Explanation};
-use tidegate::rules::{Domain, OnStoreFailure, Request, RulesetError};
+use tidegate::engine::{ActiveRules, CheckedCharge, DecideFuture, Explanation};
+use tidegate::rules::{Answer, Domain, MatchedLimits, OnStoreFailure, Request, RulesetError};
 use tidegate::store::{NodeStore, Store as _};
 use tidegate::{
     Clock as _, DecideOutput, Decision, Engine, EngineError, LeaseToken, MEMORY_BYTES_DEFAULT, MemoryStore,
@@ -13,7 +13,8 @@ use tidegate::{
 use super::denial_log::DenialLog;
 use super::failed_logins::FailedLogins;
 use super::metrics::{DecisionTimes, DescriptorMetrics, Metrics};
-use super::settings::NegativeHits;
+use super::settings::{NegativeHits, RateLimitHeaders};
+use super::unknown_domains::UnknownDomains;
 use super::{Drain, Fleet, Protocol, ReloadHandle, Status, fleet};
 
 /// The reason label of a request that matches more limits than a plan can hold.
@@ -42,6 +43,10 @@ pub struct App {
     pub negative_hits: NegativeHits,
     /// The shared store of a fleet, if the engine uses one.
     pub fleet: Option<Fleet>,
+    /// Which headers tell clients about their limits.
+    pub ratelimit_headers: RateLimitHeaders,
+    /// Warns about domains without rules.
+    pub(super) unknown_domains: UnknownDomains,
 }
 
 impl App {
@@ -57,6 +62,8 @@ impl App {
             failed_logins: FailedLogins::default(),
             negative_hits: NegativeHits::default(),
             fleet: None,
+            ratelimit_headers: RateLimitHeaders::default(),
+            unknown_domains: UnknownDomains::default(),
         }
     }
 
@@ -172,7 +179,7 @@ impl App {
         self.metrics.count_operation("peek", output.as_ref().err().map_or("done", error_label));
     }
 
-    /// Extends a lease that the request acquired.
+    /// Extends a lease that the request acquired. Without a ttl, the lease keeps its own.
     pub async fn renew(
         &self,
         request: &Request<'_>,
@@ -213,9 +220,9 @@ impl App {
         self.record_operation("refund", self.engine.refund_with_deadline(request, None, deadline).await)
     }
 
-    /// Resets the counters of a request's keys.
-    pub async fn reset(&self, request: &Request<'_>) -> Result<(), EngineError> {
-        self.record_operation("reset", self.engine.reset(request).await)
+    /// Resets the counters of these limits, which must be of these rules.
+    pub async fn reset(&self, rules: ActiveRules, limits: MatchedLimits) -> Result<(), EngineError> {
+        self.record_operation("reset", self.engine.reset_limits(rules, limits).await)
     }
 
     /// Explains what [`check`](Self::check) would answer now, without waiting.
@@ -249,9 +256,12 @@ impl App {
             Err(error) => return self.metrics.count_rejected_request(protocol, error_label(error)),
         };
         let now = || self.engine.clock().now();
-        let has_rules = || output.answer.rules().domain(request.domain).is_some();
+        let has_rules = || output.answer.is_domain_known;
         self.metrics.count_decision(protocol, request.domain, &output.answer, has_rules);
         self.metrics.count_descriptors(request, &output.answer);
+        if !output.answer.is_domain_known {
+            self.record_unknown_domain(protocol, request.domain, &output.answer);
+        }
         if output.answer.degraded {
             let answer = &output.answer;
             self.metrics.count_degraded(fleet::failure_policy(answer), answer.unreadable_key);
@@ -265,6 +275,13 @@ impl App {
             );
         }
         self.denials.log(protocol, request, &output.answer, now);
+    }
+
+    #[cold]
+    fn record_unknown_domain(&self, protocol: Protocol, domain: &str, answer: &Answer) {
+        self.metrics.count_unknown_domain(protocol);
+        let what = if answer.kind.passes() { "are not limited" } else { "are denied" };
+        self.unknown_domains.warn(domain, answer.rules(), what);
     }
 
     fn record_operation<T>(

@@ -6,8 +6,9 @@
 use std::fmt::Write;
 use std::hash::{BuildHasher, RandomState};
 
-use tidegate::rules::{Answer, AnswerKind, Request};
+use tidegate::rules::{Answer, AnswerKind, Attribute, KeyPart, LimitAnswer, Request};
 use tidegate::{Timestamp, Wait};
+use tidegate_core::rules::key_value;
 
 use super::Protocol;
 use super::line_limiter::{LineBudget, LineLimiter};
@@ -27,6 +28,8 @@ const SHOWN_CHARS_MAX: usize = 64;
 pub struct DenialLog {
     lines: LineLimiter,
     keys: LogKeys,
+    /// The attributes that are shown as they are, even if others are hashed.
+    plain: Vec<String>,
     /// With a random key, so that values cannot be found in a table of hashes.
     hasher: RandomState,
 }
@@ -34,7 +37,18 @@ pub struct DenialLog {
 impl DenialLog {
     /// Creates a log with a maximum of lines per second. 0 turns it off.
     pub fn new(lines_per_second: u32, keys: LogKeys) -> Self {
-        Self { lines: LineLimiter::new(lines_per_second, SECOND_NS), keys, hasher: RandomState::new() }
+        Self {
+            lines: LineLimiter::new(lines_per_second, SECOND_NS),
+            keys,
+            plain: Vec::new(),
+            hasher: RandomState::new(),
+        }
+    }
+
+    /// Sets the attributes that are shown as they are, even if others are hashed.
+    #[must_use]
+    pub fn with_plain(self, plain: Vec<String>) -> Self {
+        Self { plain, ..self }
     }
 
     /// Writes a line if the answer is not simply `allowed` and the maximum is not reached.
@@ -65,6 +79,7 @@ impl DenialLog {
             domain = text::printable(request.domain.as_bytes(), SHOWN_CHARS_MAX),
             rule = decider.map(|limit| &*limit.rule.name),
             limit = decider.map(|limit| limit.id.to_string()),
+            key = decider.map(|limit| self.key(request, &limit)),
             attributes = self.attributes(request, decider.map_or(0, |limit| limit.descriptor)),
             retry_after_ms = retry_after_ms(retry_after),
             suppressed,
@@ -77,26 +92,52 @@ impl DenialLog {
         let entries = request.descriptors.get(descriptor).map_or(&[][..], |descriptor| descriptor.entries);
         let mut text = String::new();
         for entry in entries.iter().take(ATTRIBUTES_MAX) {
-            let separator = if text.is_empty() { "" } else { " " };
-            let name = text::printable(entry.key.as_bytes(), SHOWN_CHARS_MAX);
-            // Writing to a string does not fail.
-            let _ = match self.keys {
-                LogKeys::Hashed => {
-                    write!(text, "{separator}{name}=#{:016x}", self.hasher.hash_one(entry.value))
-                }
-                LogKeys::Plain => {
-                    write!(
-                        text,
-                        "{separator}{name}={}",
-                        text::printable(entry.value.as_bytes(), SHOWN_CHARS_MAX)
-                    )
-                }
-            };
+            let attribute = Attribute::from_name(entry.key);
+            self.push_value(&mut text, entry.key, attribute.comparable_part(entry.value), entry.key);
         }
         if entries.len() > ATTRIBUTES_MAX {
             text.push_str(" …");
         }
         text
+    }
+
+    /// The key of the limit that decided.
+    fn key(&self, request: &Request<'_>, limit: &LimitAnswer<'_>) -> String {
+        let Some(descriptor) = request.descriptors.get(limit.descriptor) else { return String::new() };
+        let mut text = String::new();
+        for part in limit.limit.key.parts().iter().take(ATTRIBUTES_MAX) {
+            let name = part.to_string();
+            let attribute = match part {
+                KeyPart::Attribute(_) => name.as_str(),
+                KeyPart::Ip { .. } => "ip",
+                KeyPart::PathSegment { .. } => "path",
+                KeyPart::Entry(index) | KeyPart::EntryName(index) => {
+                    descriptor.entries.get(*index).map_or("", |entry| entry.key)
+                }
+            };
+            match key_value(part, descriptor) {
+                Some(value) => self.push_value(&mut text, &name, &value, attribute),
+                None => {
+                    let separator = if text.is_empty() { "" } else { " " };
+                    let _ = write!(text, "{separator}{name} missing");
+                }
+            }
+        }
+        text
+    }
+
+    /// Appends `name=value`, hashed unless the log shows this attribute.
+    fn push_value(&self, text: &mut String, name: &str, value: &str, attribute: &str) {
+        let separator = if text.is_empty() { "" } else { " " };
+        let name = text::printable(name.as_bytes(), SHOWN_CHARS_MAX);
+        let is_plain = self.keys == LogKeys::Plain || self.plain.iter().any(|plain| plain == attribute);
+        // Writing to a string does not fail.
+        let _ = match is_plain {
+            true => {
+                write!(text, "{separator}{name}={}", text::printable(value.as_bytes(), SHOWN_CHARS_MAX))
+            }
+            false => write!(text, "{separator}{name}=#{:016x}", self.hasher.hash_one(value)),
+        };
     }
 }
 
@@ -129,6 +170,21 @@ mod tests {
         assert_ne!(one, other);
         assert!(one.starts_with("us\\ner=#") && one.contains(" b=#") && !one.contains("42="), "{one}");
         assert_eq!(one.len(), "us\\ner=#0123456789abcdef b=#0123456789abcdef".len());
+    }
+
+    #[test]
+    fn attributes_of_the_list_are_plain() {
+        let entries = [
+            Entry { key: "method", value: "GET" },
+            Entry { key: "path", value: "/login?token=secret" },
+            Entry { key: "user", value: "ann" },
+        ];
+        let request = Request { domain: "api", descriptors: &[Descriptor::new(&entries, 1)] };
+        let log = DenialLog::new(1, LogKeys::Hashed).with_plain(vec!["method".to_owned(), "path".to_owned()]);
+        let text = log.attributes(&request, 0);
+        assert!(text.starts_with("method=GET path=/login user=#"), "{text}");
+        let log = DenialLog::new(1, LogKeys::Hashed).with_plain(vec![String::new()]);
+        assert!(log.attributes(&request, 0).starts_with("method=#"));
     }
 
     #[test]

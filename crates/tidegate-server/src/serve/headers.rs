@@ -11,7 +11,7 @@
 //! ```
 //!
 //! The headers leave out observed limits, such as those of a dry run, and limits that shadow-ban: a banned client must
-//! not notice the ban.
+//! not notice the ban. `--ratelimit-headers` selects among them.
 
 use std::fmt;
 
@@ -21,6 +21,7 @@ use tidegate::headers::{self, Policy, PolicyState};
 use tidegate::rules::{Action, Answer, AnswerKind, LimitAnswer, LimitId};
 
 use super::rounding;
+use super::settings::RateLimitHeaders;
 
 pub use tidegate::headers::{LISTED_LIMITS_MAX, LimitHeader};
 
@@ -69,7 +70,7 @@ pub fn retry_after_seconds(answer: &Answer) -> Option<u64> {
 }
 
 /// Calls `add` for each header of an answer. There are none if clients may see none of its limits.
-pub fn for_each_header(answer: &Answer, mut add: impl FnMut(LimitHeader, &str)) {
+pub fn for_each_header(answer: &Answer, which: RateLimitHeaders, mut add: impl FnMut(LimitHeader, &str)) {
     let shown = || answer.limits().filter(is_shown);
     let least_remaining = || shown().min_by_key(|limit| limit.outcome.remaining);
     // The deciding limit may be hidden. Then use the visible one with the least remaining.
@@ -79,13 +80,33 @@ pub fn for_each_header(answer: &Answer, mut add: impl FnMut(LimitHeader, &str)) 
     if let Some(seconds) = retry_after_seconds(answer) {
         let wait = number.format(seconds);
         add(LimitHeader::RetryAfter, wait);
-        add(LimitHeader::XRetryAfter, wait);
+        if matches!(which, RateLimitHeaders::Draft | RateLimitHeaders::XRateLimit) {
+            add(LimitHeader::XRetryAfter, wait);
+        }
+    }
+    let remaining = || shown().map(|limit| limit.outcome.remaining).min().unwrap_or_default();
+    match which {
+        RateLimitHeaders::None => return,
+        RateLimitHeaders::Draft03 => {
+            text.push_str(number.format(first.current_limit()));
+            for limit in &listed_limits(answer, first) {
+                text.push_str(", ");
+                policy(limit).push_draft_03_to(&mut text);
+            }
+            add(LimitHeader::Limit, &text);
+            add(LimitHeader::Remaining, number.format(remaining()));
+            add(LimitHeader::Reset, number.format(rounding::ceil_seconds(first.outcome.reset_after)));
+            return;
+        }
+        RateLimitHeaders::Draft | RateLimitHeaders::XRateLimit => {}
     }
     add(LimitHeader::Limit, number.format(first.current_limit()));
-    let remaining = shown().map(|limit| limit.outcome.remaining).min();
-    add(LimitHeader::Remaining, number.format(remaining.unwrap_or_default()));
+    add(LimitHeader::Remaining, number.format(remaining()));
     let reset_after = shown().map(|limit| limit.outcome.reset_after).max();
     add(LimitHeader::Reset, number.format(rounding::ceil_seconds(reset_after.unwrap_or_default())));
+    if which == RateLimitHeaders::XRateLimit {
+        return;
+    }
     let listed = listed_limits(answer, first);
     write_list(&mut text, &listed, write_policy);
     add(LimitHeader::Policy, &text);
@@ -124,8 +145,11 @@ fn write_list(text: &mut String, listed: &[LimitAnswer<'_>], write: impl Fn(&mut
 }
 
 fn write_policy(text: &mut String, limit: &LimitAnswer<'_>) {
+    policy(limit).push_to(text);
+}
+
+fn policy<'r>(limit: &LimitAnswer<'r>) -> Policy<'r> {
     Policy { name: policy_name(limit), limit: &limit.limit.limit, quota: limit.current_limit() }
-        .push_to(text);
 }
 
 fn write_state(text: &mut String, limit: &LimitAnswer<'_>) {
@@ -136,7 +160,8 @@ fn write_state(text: &mut String, limit: &LimitAnswer<'_>) {
     PolicyState { name: policy_name(limit), remaining: limit.outcome.remaining, until }.push_to(text);
 }
 
-fn policy_name<'r>(limit: &LimitAnswer<'r>) -> headers::PolicyName<'r> {
+/// The name of a limit as headers have it.
+pub fn policy_name<'r>(limit: &LimitAnswer<'r>) -> headers::PolicyName<'r> {
     let (name, index) = match limit.id {
         LimitId::Name(name) => (Some(&**name), 0),
         LimitId::Position(index) => (None, *index),

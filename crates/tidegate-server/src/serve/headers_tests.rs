@@ -28,9 +28,13 @@ fn headers_of(engine: &Engine<ManualClock>, entries: &[Entry<'_>]) -> Vec<String
 }
 
 fn headers(engine: &Engine<ManualClock>, request: Request<'_>) -> Vec<String> {
+    headers_in(engine, request, RateLimitHeaders::Draft)
+}
+
+fn headers_in(engine: &Engine<ManualClock>, request: Request<'_>, which: RateLimitHeaders) -> Vec<String> {
     let answer = engine.check(&request).unwrap();
     let mut headers = Vec::new();
-    for_each_header(&answer, |header, value| headers.push(format!("{}: {value}", header.name())));
+    for_each_header(&answer, which, |header, value| headers.push(format!("{}: {value}", header.name())));
     headers
 }
 
@@ -45,7 +49,7 @@ fn engine() -> Engine<ManualClock> {
 fn allowed_and_denied() {
     let engine = engine();
     let entries = [Entry { key: "ip", value: "192.0.2.1" }];
-    let policies = r#"ratelimit-policy: "login/per-ip";q=2;w=60, "say \"?\"/1";q=5"#;
+    let policies = r#"ratelimit-policy: "login/per-ip";q=2;w=60, "say \"%C3%A9\"/1";q=5"#;
     assert_eq!(
         headers_of(&engine, &entries),
         [
@@ -53,7 +57,7 @@ fn allowed_and_denied() {
             "x-ratelimit-remaining: 1",
             "x-ratelimit-reset: 31",
             policies,
-            r#"ratelimit: "login/per-ip";r=1;t=31, "say \"?\"/1";r=4;t=1"#,
+            r#"ratelimit: "login/per-ip";r=1;t=31, "say \"%C3%A9\"/1";r=4;t=1"#,
         ]
     );
     // The dry run is over its limit and decides, but the client sees only the other limits.
@@ -61,6 +65,32 @@ fn allowed_and_denied() {
     let denied = headers_of(&engine, &entries);
     assert_eq!(denied[..2], ["retry-after: 31", "x-ratelimit-retry-after: 31"]);
     assert_eq!(denied[3..6], ["x-ratelimit-remaining: 0", "x-ratelimit-reset: 31", policies]);
+}
+
+#[test]
+fn other_dialects() {
+    let engine = engine();
+    let mallory = [Entry { key: "user", value: "mallory" }, Entry { key: "ip", value: "192.0.2.1" }];
+    let entries = [Entry { key: "ip", value: "192.0.2.1" }];
+    let check = |entries: &[Entry<'_>], which| {
+        headers_in(&engine, Request { domain: "api", descriptors: &[Descriptor::new(entries, 1)] }, which)
+    };
+    // As in Envoy's documentation: `10, 10;w=1;name="per-ip", 1000;w=3600`.
+    let draft_03 = [
+        r#"x-ratelimit-limit: 2, 2;w=60;name="login/per-ip", 5;name="say \"%C3%A9\"/1""#,
+        "x-ratelimit-remaining: 1",
+        "x-ratelimit-reset: 31",
+    ];
+    assert_eq!(check(&entries, RateLimitHeaders::Draft03), draft_03);
+    let plain = ["x-ratelimit-limit: 2", "x-ratelimit-remaining: 0", "x-ratelimit-reset: 31"];
+    assert_eq!(check(&entries, RateLimitHeaders::XRateLimit), plain);
+    assert_eq!(check(&entries, RateLimitHeaders::None), ["retry-after: 31"], "it is denied");
+    assert_eq!(
+        check(&entries, RateLimitHeaders::XRateLimit)[..2],
+        ["retry-after: 31", "x-ratelimit-retry-after: 31"]
+    );
+    assert_eq!(check(&entries, RateLimitHeaders::Draft03)[0], "retry-after: 31");
+    assert!(check(&mallory, RateLimitHeaders::None).is_empty(), "it is never admitted");
 }
 
 #[test]
@@ -108,5 +138,7 @@ fn no_headers_without_limits_and_no_retry_after_for_never() {
 
     let elsewhere =
         Request { domain: "none", descriptors: &[Descriptor::new(&[Entry { key: "ip", value: "x" }], 1)] };
-    for_each_header(&engine.check(&elsewhere).unwrap(), |header, _| panic!("{header:?}"));
+    for_each_header(&engine.check(&elsewhere).unwrap(), RateLimitHeaders::Draft, |header, _| {
+        panic!("{header:?}")
+    });
 }

@@ -2,7 +2,8 @@
 
 use std::io::{self, Write};
 
-use tidegate::Limit;
+use tidegate::{Limit, Timestamp};
+use tidegate_core::text::write_date;
 
 use super::overshoot::Overshoot;
 use super::summary::{BusyKey, CostMix, Summary};
@@ -35,6 +36,7 @@ fn write_totals(summary: &Summary, out: &mut impl Write) -> io::Result<()> {
         None => writeln!(out, "  time span {:>16}", "-")?,
         Some((earliest, latest)) => {
             let span = text::duration(latest - earliest);
+            let [earliest, latest] = [earliest, latest].map(|at_ns| write_date(Timestamp::from_nanos(at_ns)));
             writeln!(out, "  time span {span:>16}  from {earliest} to {latest}")?;
         }
     }
@@ -111,7 +113,7 @@ fn write_overshoot(summary: &Summary, overshoot: &Overshoot, out: &mut impl Writ
         "{over} over: {admitted} admitted, the limit is {limit} in {window}, {ratio:.2} times as much"
     )?;
     let key = text::printable(summary.key(fullest.key), KEY_CHARS_MAX);
-    writeln!(out, "     key {key}, in the window that ends at {}", fullest.end.as_nanos())
+    writeln!(out, "     key {key}, in the window that ends at {}", write_date(fullest.end))
 }
 
 fn write_log_comparison(summary: &Summary, out: &mut impl Write) -> io::Result<()> {

@@ -145,7 +145,7 @@ where
     /// Renews the lease from now, for as long as the limits allow. Without a lease the result is `AlreadyReleased`.
     pub async fn renew(&mut self) -> Result<Renewal, EngineError> {
         let Some(lease) = &mut self.lease else { return Ok(Renewal::AlreadyReleased) };
-        let op = Op::Renew { token: lease.token, ttl: None };
+        let op = Op::renew(lease.token, None);
         let changing = self.request.with_request(|request| self.engine.start_change(request, op, None))?;
         let renewal: Renewal = changing.finish(&self.engine).await?.lease.into();
         if let Renewal::Renewed(renewed) = renewal {

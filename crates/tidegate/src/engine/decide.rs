@@ -44,6 +44,8 @@
 //! The step machine was chosen because most decisions are made in memory. It also keeps `Evaluation` pure: the core has
 //! no async code, and tests drive each step by itself.
 
+use std::sync::atomic::Ordering;
+
 use smallvec::SmallVec;
 use tidegate_core::rules::{Evaluation, NextCall, Progress, Request, Ruleset};
 use tidegate_core::{ChargedAt, Nanos, Op, Outcome, Plan, Timestamp};
@@ -142,9 +144,17 @@ impl DecideTask {
 
     /// Finds the limits that apply to the request.
     #[inline]
-    pub fn match_request<C: Clock>(&mut self, rules: &Ruleset, request: &Request<'_>, clock: &C) {
+    pub fn match_request<C: Clock, S>(
+        &mut self,
+        engine: &EngineInner<C, S>,
+        rules: &Ruleset,
+        request: &Request<'_>,
+    ) {
         let Self { evaluation, session, .. } = self;
-        session.stages.time_matching(clock, || evaluation.match_request(rules, request));
+        session.stages.time_matching(&engine.clock, || evaluation.match_request(rules, request));
+        if !evaluation.matched().is_domain_known() && engine.denies_unknown_domains.load(Ordering::Relaxed) {
+            evaluation.deny_unknown_domain(request);
+        }
     }
 
     /// Decides, as far as the store answers immediately. Writes the decision to `decided`, which already has the rules.

@@ -106,8 +106,9 @@ impl<C: Clock> Engine<C, Arc<MemoryStore>> {
         )
     }
 
-    /// Renews a lease, for as long as its limits allow from now, and at most for `ttl`. The request must be the one
-    /// that acquired the lease. Its costs do not matter.
+    /// Renews a lease, for `ttl` from now, and no longer than its limits allow. Without a ttl, the lease keeps the one
+    /// that it was acquired or last renewed with. The request must be the one that acquired the lease. Its costs do not
+    /// matter.
     ///
     /// The lease is found by the active rules, even if they have changed since it was acquired, and even if its limit
     /// now counts differently. A lease of a limit that was removed is not found.
@@ -117,7 +118,7 @@ impl<C: Clock> Engine<C, Arc<MemoryStore>> {
         token: &LeaseToken,
         ttl: Option<Nanos>,
     ) -> Result<Renewal, PlanFull> {
-        plan_full_only(expect_ready(self.change(request, Op::Renew { token: *token, ttl }, None)))
+        plan_full_only(expect_ready(self.change(request, Op::renew(*token, ttl), None)))
             .map(|reply| reply.lease.into())
     }
 
@@ -149,7 +150,7 @@ impl<C: Clock> Engine<C, Arc<MemoryStore>> {
     fn decide_now(&self, request: &Request<'_>, op: Op, now: Timestamp) -> Result<DecideOutput, PlanFull> {
         let mut decided = DecideOutput::undecided(self.rules());
         let mut task = DecideTask::new(op, now, StageTimer::OFF);
-        task.match_request(decided.answer.rules(), request, &self.inner.clock);
+        task.match_request(&self.inner, decided.answer.rules(), request);
         match plan_full_only(task.start(&self.inner, &mut decided))? {
             None => Ok(decided),
             Some(_) => unreachable!("the memory store answers immediately"),

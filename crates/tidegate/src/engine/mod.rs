@@ -51,11 +51,11 @@ mod stages;
 mod wait;
 mod wait_task;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
-use tidegate_core::rules::{Domain, Ruleset, RulesetError};
+use tidegate_core::rules::{Domain, Ruleset, RulesetError, UnknownDomain};
 
 use crate::memory::{MEMORY_BYTES_DEFAULT, MemoryStore};
 use crate::queue::{QUEUE_MAX_DEFAULT, QueueGroup, QueueGroups, WaitQueues};
@@ -97,6 +97,7 @@ struct EngineInner<C, S> {
     queue_group: QueueGroup,
     /// How often the rules or a signal changed.
     changes: AtomicU64,
+    denies_unknown_domains: AtomicBool,
     clock: C,
 }
 
@@ -123,9 +124,17 @@ impl<C: Clock, S: Store> Engine<C, S> {
             Some(memory) => memory.queue_groups().join(QUEUE_GROUP, &queues),
             None => QueueGroups::default().join(QUEUE_GROUP, &queues),
         };
-        let (replace_lock, changes) = (Mutex::new(()), AtomicU64::new(0));
         Ok(Self {
-            inner: Arc::new(EngineInner { rules, replace_lock, store, queues, queue_group, changes, clock }),
+            inner: Arc::new(EngineInner {
+                rules,
+                replace_lock: Mutex::new(()),
+                store,
+                queues,
+                queue_group,
+                changes: AtomicU64::new(0),
+                denies_unknown_domains: AtomicBool::new(false),
+                clock,
+            }),
         })
     }
 
@@ -134,6 +143,14 @@ impl<C: Clock, S: Store> Engine<C, S> {
     #[must_use]
     pub fn with_queue_max(self, queue_max: usize) -> Self {
         self.inner.queues.set_queue_max(queue_max);
+        self
+    }
+
+    /// Sets what happens to requests whose domain has no rules. The default is [`UnknownDomain::Allow`].
+    #[must_use]
+    pub fn with_unknown_domain(self, unknown_domain: UnknownDomain) -> Self {
+        let denies = unknown_domain == UnknownDomain::Deny;
+        self.inner.denies_unknown_domains.store(denies, Ordering::Relaxed);
         self
     }
 

@@ -68,14 +68,14 @@ where
         Ok(Explanation::new(request, self.peek(request).await?.answer))
     }
 
-    /// Renews a lease that the request acquired.
+    /// Renews a lease that the request acquired. Without a ttl, the lease keeps its own.
     pub async fn renew(
         &self,
         request: &Request<'_>,
         token: &LeaseToken,
         ttl: Option<Nanos>,
     ) -> Result<Renewal, EngineError> {
-        Ok(self.change(request, Op::Renew { token: *token, ttl }, None).await?.lease.into())
+        Ok(self.change(request, Op::renew(*token, ttl), None).await?.lease.into())
     }
 
     /// Releases a lease that the request acquired, and wakes requests of this node that wait for it.
@@ -107,8 +107,16 @@ where
     }
 
     /// Removes the state of the request's keys, in the shared store and in this process.
+    ///
+    /// A request that lacks a part of a key resets the counter that all such requests share: see
+    /// [`reset_limits`](Self::reset_limits).
     pub async fn reset(&self, request: &Request<'_>) -> Result<(), EngineError> {
         self.change(request, Op::Reset, None).await.map(drop)
+    }
+
+    /// Removes the state of the keys of these limits, which must be of these rules.
+    pub async fn reset_limits(&self, rules: ActiveRules, matched: MatchedLimits) -> Result<(), EngineError> {
+        self.start_change_of(rules, matched, Op::Reset, None)?.finish(self).await.map(drop)
     }
 }
 
@@ -124,7 +132,7 @@ where
         let clock = &self.inner.clock;
         let mut task = DecideTask::new(op, clock.now(), StageTimer::OFF);
         task.session.set_deadline(deadline);
-        task.match_request(decided.answer.rules(), request, clock);
+        task.match_request(&self.inner, decided.answer.rules(), request);
         match task.start(&self.inner, &mut decided) {
             Ok(None) => DecideFuture::now(decided),
             Ok(Some(pending)) => self.finish_later(pending, task, decided),
@@ -231,9 +239,19 @@ impl<C: Clock, S: Store> Engine<C, S> {
         op: Op,
         deadline: Option<Timestamp>,
     ) -> Result<PendingChange, EngineError> {
-        let inner = &*self.inner;
         let rules = self.rules();
         let matched = rules.matched_limits(request);
+        self.start_change_of(rules, matched, op, deadline)
+    }
+
+    fn start_change_of(
+        &self,
+        rules: ActiveRules,
+        matched: MatchedLimits,
+        op: Op,
+        deadline: Option<Timestamp>,
+    ) -> Result<PendingChange, EngineError> {
+        let inner = &*self.inner;
         let now = inner.clock.now();
         let response = {
             let plan = match op {

@@ -130,7 +130,7 @@ where
         let mut decided = DecideOutput::undecided(self.rules());
         let clock = &self.inner.clock;
         let mut task = DecideTask::new(op, Timestamp::from_nanos(0), stages);
-        task.match_request(decided.answer.rules(), request, clock);
+        task.match_request(&self.inner, decided.answer.rules(), request);
         task.evaluation.set_now(clock.now());
         if task.evaluation.matched().may_wait() {
             return self.decide_or_wait(request, task, decided.answer.into_rules(), changes, max_wait);
@@ -200,7 +200,7 @@ where
         // The request has waited, so the store gets a new deadline.
         task.session.reset();
         task.evaluation = Evaluation::new(task.op, inner.clock.now());
-        request.with_request(|request| task.match_request(&rules, request, &inner.clock));
+        request.with_request(|request| task.match_request(inner, &rules, request));
         task.evaluation.set_now(inner.clock.now());
     };
     waiting.slot = None;

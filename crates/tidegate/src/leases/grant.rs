@@ -43,8 +43,12 @@ impl GrantPart {
 
     /// The lease. It lasts at most `ttl`.
     pub(crate) fn grant(self, ttl: Option<Nanos>) -> Grant {
-        let ttl = ttl.map_or(self.ttl, |ttl| at_least_min_ttl(ttl).min(self.ttl));
-        Grant { expires: self.instant.saturating_add(ttl), fencing_token: self.fencing_token }
+        Grant { expires: self.instant.saturating_add(self.lease_ttl(ttl)), fencing_token: self.fencing_token }
+    }
+
+    /// How long the lease lasts: at most `ttl`.
+    pub(crate) fn lease_ttl(self, ttl: Option<Nanos>) -> Nanos {
+        ttl.map_or(self.ttl, |ttl| at_least_min_ttl(ttl).min(self.ttl))
     }
 
     /// The latest instant that the limits which set the lease's end have seen.

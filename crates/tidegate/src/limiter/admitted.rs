@@ -117,7 +117,7 @@ impl<C: Clock, S: AsyncStore> Admitted<'_, C, S> {
     /// Renews the lease for its ttl from now. Without a lease the result is `AlreadyReleased`.
     pub async fn renew(&mut self) -> Result<Renewal, StoreError> {
         let Some(lease) = &mut self.lease else { return Ok(Renewal::AlreadyReleased) };
-        let op = Op::Renew { token: lease.token, ttl: self.ttl };
+        let op = Op::renew(lease.token, self.ttl);
         let renewal: Renewal = LimiterCall::lease(self.limiter.clone(), &self.key, op).await?.into();
         if let Renewal::Renewed(renewed) = renewal {
             *lease = renewed;

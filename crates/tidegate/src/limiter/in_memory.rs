@@ -109,7 +109,8 @@ impl<C: Clock> Limiter<C, Arc<MemoryStore>> {
         self.lease_at(key.key_bytes().as_ref(), cost, ttl.map(to_nanos), self.clock.now())
     }
 
-    /// Renews a [`lease`](Self::lease) of `key`, for as long as its limits allow from now, and at most for `ttl`.
+    /// Renews a [`lease`](Self::lease) of `key`, for `ttl` from now, and no longer than its limits allow. Without a ttl,
+    /// the lease keeps the one that it was acquired or last renewed with.
     pub fn renew(&self, key: impl IntoKey, token: &LeaseToken, ttl: Option<Duration>) -> Renewal {
         self.renew_by_key(key.key_bytes().as_ref(), token, ttl.map(to_nanos))
     }
@@ -144,7 +145,7 @@ impl<C: Clock> Limiter<C, Arc<MemoryStore>> {
 
     pub(super) fn renew_by_key(&self, key: &[u8], token: &LeaseToken, ttl: Option<Nanos>) -> Renewal {
         let now = self.clock.now();
-        self.store.renew(&self.plan(key, 0, now), token, now, ttl)
+        self.store.renew(&self.plan(key, 0, now), token, now, ttl.or(token.ttl()))
     }
 
     /// Shortens `retry_after` of a denial if a superseded limit ends before the wait is over.

@@ -56,14 +56,15 @@ impl<C: Clock, S: AsyncStore> Limiter<C, S> {
         LimiterCall::raw_lease(LimiterRef::Borrowed(self), key.key_bytes().as_ref(), cost, ttl.map(to_nanos))
     }
 
-    /// Renews a [`lease`](Self::lease) of `key`, for as long as its limits allow from now, and at most for `ttl`.
+    /// Renews a [`lease`](Self::lease) of `key`, for `ttl` from now, and no longer than its limits allow. Without a ttl,
+    /// the lease keeps the one that it was acquired or last renewed with.
     pub async fn renew(
         &self,
         key: impl IntoKey,
         token: &LeaseToken,
         ttl: Option<Duration>,
     ) -> Result<Renewal, StoreError> {
-        let op = Op::Renew { token: *token, ttl: ttl.map(to_nanos) };
+        let op = Op::renew(*token, ttl.map(to_nanos));
         let renewing = LimiterCall::lease(LimiterRef::Borrowed(self), key.key_bytes().as_ref(), op);
         Ok(renewing.await?.into())
     }

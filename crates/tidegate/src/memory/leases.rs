@@ -108,6 +108,12 @@ enum MissingLease {
 }
 
 impl Lease {
+    /// The lease of a token that was granted or renewed at `since`.
+    pub(crate) fn new(token: LeaseToken, since: Timestamp) -> Self {
+        let Grant { expires, fencing_token } = token.grant();
+        Self { token, fence: fencing_token, since, expires }
+    }
+
     /// How long the lease lasts from when it was granted or last renewed.
     pub fn ttl(&self) -> Nanos {
         Nanos::new(u128::from(self.expires.as_nanos().saturating_sub(self.since.as_nanos())))
@@ -124,26 +130,22 @@ impl MemoryStore {
         let (outcomes, grant) = self.transact(plan, now, ttl);
         let Ok(grant) = grant else { return (outcomes, LeaseReply::MemoryFull) };
         let first = expiry_charges(plan).next();
-        let lease =
-            grant.zip(first).map(|(grant, charge)| self.seal_lease(grant, self.seed.tag(charge), now));
+        let lease = grant.zip(first).map(|(grant, charge)| {
+            let token = self.seal(grant, self.seed.tag(charge)).with_ttl(Some(lease_ttl(plan, ttl)));
+            Lease::new(token, now)
+        });
         (outcomes, lease.map_or(LeaseReply::None, LeaseReply::Held))
     }
 
     /// Renews a lease: from `now` it lasts as long as if it was acquired now. The plan must be the one that acquired
     /// it. Costs do not matter.
     pub fn renew(&self, plan: &Plan<'_>, token: &LeaseToken, now: Timestamp, ttl: Option<Nanos>) -> Renewal {
-        let ttl = ttl.map(at_least_min_ttl);
-        let ttl = expiry_charges(plan)
-            .filter_map(concurrency_algorithm)
-            .map(Concurrency::ttl)
-            .chain(ttl)
-            .min()
-            .unwrap_or_default();
+        let ttl = lease_ttl(plan, ttl);
         let renewed = self.change_lease(plan, token, now, |leases, instant| {
             leases.renew(token.grant(), instant.saturating_add(ttl), now)
         });
         match renewed {
-            Ok(lease) => Renewal::Renewed(lease),
+            Ok(token) => Renewal::Renewed(Lease::new(token.with_ttl(Some(ttl)), now)),
             Err(MissingLease::Released) => Renewal::AlreadyReleased,
             Err(MissingLease::Expired) => Renewal::Expired,
             Err(MissingLease::WrongOwner) => Renewal::WrongOwner,
@@ -171,11 +173,11 @@ impl MemoryStore {
         token: &LeaseToken,
         now: Timestamp,
         change: impl Fn(&mut Leases, Timestamp) -> Option<Grant>,
-    ) -> Result<Lease, MissingLease> {
+    ) -> Result<LeaseToken, MissingLease> {
         let tags: PlanVec<u64> =
             plan.charges().iter().filter(is_lease).map(|charge| self.seed.tag(charge)).collect();
         // Try every tag: a limit may have been added before the one that the lease was sealed for.
-        let sealed_for = tags.iter().find(|tag| self.seal_lease(token.grant(), **tag, now).token == *token);
+        let sealed_for = tags.iter().find(|tag| self.seal(token.grant(), **tag).seal() == token.seal());
         let sealed_for = *sealed_for.ok_or(MissingLease::WrongOwner)?;
         let mut locked = lock_shards(&self.leases, tags.iter().map(|tag| shard_of(*tag)).collect());
         let effective_now = |charge: &Charge<'_>| {
@@ -197,21 +199,21 @@ impl MemoryStore {
             changed = changed.into_iter().chain(grant).min();
         }
         match changed {
-            Some(grant) => Ok(self.seal_lease(grant, sealed_for, now)),
+            Some(grant) => Ok(self.seal(grant, sealed_for)),
             None if token.grant().expires <= instant => Err(MissingLease::Expired),
             None => Err(MissingLease::Released),
         }
     }
 
-    fn seal_lease(&self, grant: Grant, tag: u64, since: Timestamp) -> Lease {
-        let seal = self.seed.seal([grant.expires.as_nanos(), grant.fencing_token.get(), tag]);
-        Lease {
-            token: LeaseToken::new(grant, seal),
-            fence: grant.fencing_token,
-            since,
-            expires: grant.expires,
-        }
+    fn seal(&self, grant: Grant, tag: u64) -> LeaseToken {
+        LeaseToken::new(grant, self.seed.seal([grant.expires.as_nanos(), grant.fencing_token.get(), tag]))
     }
+}
+
+/// How long a lease of the plan lasts: the shortest ttl of its limits, and at most `ttl`.
+fn lease_ttl(plan: &Plan<'_>, ttl: Option<Nanos>) -> Nanos {
+    let limits = expiry_charges(plan).filter_map(concurrency_algorithm).map(Concurrency::ttl);
+    limits.chain(ttl.map(at_least_min_ttl)).min().unwrap_or_default()
 }
 
 /// The charges that determine when a lease expires, and for which its token is sealed: the enforced ones. All charges

@@ -46,7 +46,7 @@ impl LeaseSeal {
         let LeaseReply::Held(lease) = reply.lease else { return reply };
         let owner = lease.token.seal().to_be_bytes();
         let grant = lease.token.grant();
-        let token = LeaseToken::new(grant, self.seal(grant, owner, key));
+        let token = LeaseToken::new(grant, self.seal(grant, owner, key)).with_ttl(lease.token.ttl());
         reply.with_lease(LeaseReply::Held(Lease { token, ..lease }))
     }
 

@@ -214,7 +214,7 @@ fn merge_lease_replies(one: LeaseReply, other: LeaseReply) -> LeaseReply {
 /// The same lease with another fencing token.
 fn with_fence(lease: Lease, fence: FencingToken) -> Lease {
     let token = LeaseToken::new(Grant { fencing_token: fence, ..lease.token.grant() }, lease.token.seal());
-    Lease { token, fence, ..lease }
+    Lease { token: token.with_ttl(lease.token.ttl()), fence, ..lease }
 }
 
 /// The release of the lease that a plan asked for at a location, whether or not it was acquired; none if it

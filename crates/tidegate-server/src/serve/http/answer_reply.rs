@@ -11,7 +11,7 @@ use tidegate::rules::{Answer, AnswerKind, KeyStatus};
 use super::reply::Reply;
 use super::{answer_json, json_writer};
 use crate::serve::headers::{self, LimitHeader, PolicyName};
-use crate::serve::{rls, rounding};
+use crate::serve::{App, rls, rounding};
 
 /// Typical size of a body without its limits, plus the headers, in bytes.
 const ANSWER_BYTES: usize = 640;
@@ -28,7 +28,7 @@ const UNREPLICATED_HEADER: HeaderName = HeaderName::from_static(rls::UNREPLICATE
 
 /// A reply with status 200, 429 if the request is denied, or 503 if the store did not decide. `more` has additional
 /// fields, each after a comma.
-pub(super) fn answer_reply(answer: &Answer, waited: Nanos, more: &[u8]) -> Reply {
+pub(super) fn answer_reply(app: &App, answer: &Answer, waited: Nanos, more: &[u8]) -> Reply {
     let status = match answer.kind {
         AnswerKind::Denied => StatusCode::TOO_MANY_REQUESTS,
         AnswerKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
@@ -47,7 +47,7 @@ pub(super) fn answer_reply(answer: &Answer, waited: Nanos, more: &[u8]) -> Reply
     let body_end = out.len();
     // The values of headers follow the body, so that one allocation is enough.
     let mut values: SmallVec<[(LimitHeader, usize); 8]> = SmallVec::new();
-    headers::for_each_header(answer, |header, value| {
+    headers::for_each_header(answer, app.ratelimit_headers, |header, value| {
         out.extend_from_slice(value.as_bytes());
         values.push((header, out.len()));
     });
@@ -59,7 +59,7 @@ pub(super) fn answer_reply(answer: &Answer, waited: Nanos, more: &[u8]) -> Reply
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     let mut start = body_end;
     for (header, end) in values {
-        // Always valid: numbers, and names in which all but printable ASCII was replaced.
+        // Always valid: numbers, and names in which all but printable ASCII is percent-encoded.
         if let Ok(value) = HeaderValue::from_maybe_shared(out.slice(start..end)) {
             headers.insert(header_name(header), value);
         }
@@ -116,7 +116,8 @@ fn write_problem(out: &mut Vec<u8>, answer: &Answer) {
     let denying =
         answer.limits().filter(|limit| limit.kind == AnswerKind::Denied && headers::is_shown(limit));
     json_writer::write_list(out, denying, |out, limit| {
-        json_writer::write_text(out, &PolicyName::from_answer(&limit).to_string());
+        // As in the headers, so that a client finds it there.
+        json_writer::write_text(out, &headers::policy_name(&limit).to_string());
     });
     out.push(b',');
 }
@@ -124,6 +125,9 @@ fn write_problem(out: &mut Vec<u8>, answer: &Answer) {
 /// Why the request is denied, and when to retry.
 fn detail(answer: &Answer) -> String {
     let Some(decider) = answer.decider() else { return String::new() };
+    if !answer.is_domain_known {
+        return "the domain has no rules".to_owned();
+    }
     let policy = PolicyName::from_answer(&decider);
     match (decider.key_status, answer.retry_after.span()) {
         (KeyStatus::Missing, _) => format!("the request lacks a part of the key of {policy}"),

@@ -26,9 +26,11 @@ pub(super) async fn check(app: &App, body: Bytes) -> Reply {
             match future.as_now() {
                 Some(output) => {
                     app.record(Protocol::Http, &request, output, start);
-                    check_reply(output)
+                    check_reply(app, output)
                 }
-                None => check_reply(&Box::pin(app.finish(Protocol::Http, &request, future, start)).await),
+                None => {
+                    check_reply(app, &Box::pin(app.finish(Protocol::Http, &request, future, start)).await)
+                }
             }
         }
         Ok(SingleOrBatch::Batch(requests)) => Box::pin(check_all(app, &requests)).await,
@@ -36,9 +38,9 @@ pub(super) async fn check(app: &App, body: Bytes) -> Reply {
     }
 }
 
-fn check_reply(output: &Result<DecideOutput, EngineError>) -> Reply {
+fn check_reply(app: &App, output: &Result<DecideOutput, EngineError>) -> Reply {
     match output {
-        Ok(output) => answer_reply::answer_reply(&output.answer, output.waited, &[]),
+        Ok(output) => answer_reply::answer_reply(app, &output.answer, output.waited, &[]),
         Err(error) => error_reply::engine_error_reply(error),
     }
 }
@@ -47,7 +49,7 @@ fn check_reply(output: &Result<DecideOutput, EngineError>) -> Reply {
 pub(super) async fn peek(app: &App, body: &Bytes) -> Reply {
     match json::read_single_or_batch(body) {
         Ok(SingleOrBatch::Single(json)) => match peek_one(app, &json).await {
-            Ok(output) => answer_reply::answer_reply(&output.answer, Nanos::ZERO, &[]),
+            Ok(output) => answer_reply::answer_reply(app, &output.answer, Nanos::ZERO, &[]),
             Err(error) => error_reply::engine_error_reply(&error),
         },
         Ok(SingleOrBatch::Batch(requests)) => Box::pin(peek_all(app, &requests)).await,

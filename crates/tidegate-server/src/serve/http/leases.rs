@@ -28,7 +28,7 @@ pub(super) async fn acquire(app: &App, body: &[u8]) -> Reply {
         Some(lease) => write_lease(&mut more, lease, app.engine.clock().now()),
         None => more.extend_from_slice(b"null"),
     }
-    answer_reply::answer_reply(&output.answer, output.waited, &more)
+    answer_reply::answer_reply(app, &output.answer, output.waited, &more)
 }
 
 /// Extends a lease.

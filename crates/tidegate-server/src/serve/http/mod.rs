@@ -5,7 +5,7 @@
 //! routes.rs       finds the endpoint                         cross_site.rs, allowed_hosts.rs: reject other sites
 //! body.rs         reads the body                             error_reply.rs: replies to errors
 //! bearer_token.rs the admin token of a request
-//! check.rs, explain.rs, leases.rs, rls_json.rs, health.rs    the endpoints
+//! check.rs, explain.rs, leases.rs, rls_json.rs, health.rs, index.rs    the endpoints
 //! answer_reply.rs, answer_json.rs, reply.rs                  replies and problems
 //! admin/          the admin listener, built from the same parts
 //! ```
@@ -29,6 +29,7 @@ mod cross_site;
 mod error_reply;
 mod explain;
 mod health;
+mod index;
 mod json_writer;
 mod leases;
 mod reply;
@@ -201,7 +202,7 @@ impl Http {
                 health::metrics(app)
             }
             OtherEndpoint::OpenApi => reply(StatusCode::OK, ContentType::Json, include_str!("openapi.json")),
-            OtherEndpoint::Index => reply(StatusCode::OK, ContentType::Text, include_str!("index.txt")),
+            OtherEndpoint::Index => index::page(app, Protocol::Http, include_str!("index.txt")),
         })
     }
 

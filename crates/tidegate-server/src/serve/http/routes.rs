@@ -86,7 +86,8 @@ fn not_found<E>(routes: &[Route<E>], path: &str, elsewhere: impl FnOnce(&str) ->
 /// Which content types a body may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum JsonContentType {
-    /// JSON, none, or the default of `curl -d`.
+    /// JSON, none, or the defaults of `curl -d` and of `fetch` with a text. A page of another site can send these, but
+    /// its browser says so, and `cross_site.rs` rejects such requests.
     Lenient,
     /// Only JSON: a page of another site can make a browser send anything else.
     Required,
@@ -99,13 +100,17 @@ pub(super) fn check_content_type(request: &HttpRequest, required: JsonContentTyp
     let is = |name: &[u8]| media_type.eq_ignore_ascii_case(name);
     let message = match required {
         _ if is(b"application/json") || is(b"text/json") => return Ok(()),
-        JsonContentType::Lenient if is(b"") || is(b"application/x-www-form-urlencoded") => return Ok(()),
+        JsonContentType::Lenient
+            if is(b"") || is(b"application/x-www-form-urlencoded") || is(b"text/plain") =>
+        {
+            return Ok(());
+        }
         JsonContentType::Lenient => {
-            "the content type of the request body is not JSON (hint: content-type: application/json)"
+            "the content type of the request body is not JSON (hint: send the header `content-type: application/json`)"
         }
         JsonContentType::Required => {
-            "the content type must be JSON, so that pages of other sites cannot make a browser send it (hint: \
-             content-type: application/json)"
+            "the content type must be JSON, so that pages of other sites cannot make a browser send it (hint: send \
+             the header `content-type: application/json`, which `curl --json` does)"
         }
     };
     Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message).into_error_reply())

@@ -15,8 +15,8 @@
 //! page grow.
 //!
 //! The counters of a rule are found by domain and rule name, in a table of bounded size whose slots are never freed. So
-//! counting a decision costs one hash, usually one look-up without a lock, and one addition; and a reload of the rules
-//! resets no counter. Only one decision in [`TIMING_SAMPLE_EVERY`] is timed.
+//! counting a decision costs one hash, usually one look-up without a lock, and one addition, for each rule that applied;
+//! and a reload of the rules resets no counter. Only one decision in [`TIMING_SAMPLE_EVERY`] is timed.
 
 mod descriptor_counters;
 mod exposition;
@@ -68,6 +68,8 @@ pub struct Metrics {
     /// By operation and result.
     operations: LabeledCounters,
     failed_logins: [AtomicU64; Protocol::ALL.len()],
+    /// Decisions on requests whose domain has no rules, by protocol.
+    unknown_domain: [AtomicU64; Protocol::ALL.len()],
     /// Decisions without the shared store, by the policy that replaced it.
     degraded_decisions: [AtomicU64; OnStoreFailure::ALL.len()],
     /// Decisions without the shared store because a key is not a counter.
@@ -103,11 +105,27 @@ impl Metrics {
         answer: &Answer,
         has_rules: impl Fn() -> bool,
     ) {
-        let rule = answer.decider().map_or("", |limit| rule_label(&limit));
+        let decider = answer.decider();
+        let rule = decider.map_or("", |limit| rule_label(&limit));
         self.counters_of(RuleLabels { domain, rule }, &has_rules).increment(protocol, answer.kind);
-        for candidate in answer.candidates().filter(|candidate| !candidate.kind.passes()) {
-            let counters = self.counters_of(RuleLabels { domain, rule: &candidate.rule.name }, &has_rules);
-            counters.candidate_denied.fetch_add(1, Ordering::Relaxed);
+        if let Some(decider) = decider
+            && answer.limits().len() > 1
+        {
+            let others = answer.limits().filter(|limit| !std::ptr::eq(limit.rule, decider.rule));
+            for_each_rule(&others, |limit, kind| {
+                let pair = RuleLabels { domain, rule: rule_label(&limit) };
+                self.counters_of(pair, &has_rules).count_decided_by_other(kind);
+            });
+        }
+        if answer.candidates().len() > 0 {
+            for_each_rule(&answer.candidates(), |candidate, kind| {
+                let counters =
+                    self.counters_of(RuleLabels { domain, rule: &candidate.rule.name }, &has_rules);
+                counters.candidate_evaluated.fetch_add(1, Ordering::Relaxed);
+                if !kind.passes() {
+                    counters.candidate_denied.fetch_add(1, Ordering::Relaxed);
+                }
+            });
         }
     }
 
@@ -115,6 +133,11 @@ impl Metrics {
     #[inline]
     pub fn count_descriptors(&self, request: &Request<'_>, answer: &Answer) {
         self.descriptor_counters.count(request, answer);
+    }
+
+    /// Counts a decision on a request whose domain has no rules.
+    pub fn count_unknown_domain(&self, protocol: Protocol) {
+        self.unknown_domain[protocol as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts calls of `CL.THROTTLE` with the same outcome.
@@ -218,6 +241,20 @@ impl Metrics {
     }
 }
 
+/// Calls `count` once for each rule of the limits, with its first limit and the most severe of their answers.
+fn for_each_rule<'a>(
+    limits: &(impl Iterator<Item = LimitAnswer<'a>> + Clone),
+    mut count: impl FnMut(LimitAnswer<'a>, AnswerKind),
+) {
+    for (index, limit) in limits.clone().enumerate() {
+        let is_same = |other: &LimitAnswer<'_>| std::ptr::eq(other.rule, limit.rule);
+        if !limits.clone().take(index).any(|other| is_same(&other)) {
+            let severest = limits.clone().skip(index).filter(is_same).map(|other| other.kind).max();
+            count(limit, severest.unwrap_or(limit.kind));
+        }
+    }
+}
+
 /// The rule label of a limit.
 fn rule_label<'a>(limit: &LimitAnswer<'a>) -> &'a str {
     if limit.is_request_limit { REQUEST_LIMIT } else { &limit.rule.name }
@@ -242,6 +279,7 @@ impl Metrics {
             rejected_requests: LabeledCounters::new(),
             operations: LabeledCounters::new(),
             failed_logins: Default::default(),
+            unknown_domain: Default::default(),
             degraded_decisions: Default::default(),
             unreadable_decisions: AtomicU64::new(0),
             decision: array::from_fn(|_| Histogram::default()),

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use tidegate::rules::{Action, Rule, RuleLimit, RuleLimits};
 use tidegate::{Clock as _, Timestamp};
 
 use super::descriptor_counters::HitKind;
@@ -9,7 +10,8 @@ use super::exposition::{Exposition, MetricType};
 use super::histogram::format_seconds;
 use super::labeled_counters::LabeledCounters;
 use super::rule_counters::ANSWER_KINDS;
-use super::{Metrics, NO_RULE, process};
+use super::{Metrics, NO_RULE, RULES_COUNTED_MAX, process};
+use crate::serve::status::limiting_rules;
 use crate::serve::{App, Protocol};
 
 impl Metrics {
@@ -61,6 +63,30 @@ impl Metrics {
                 }
             }
         }
+        let name = "tidegate_rule_evaluations_total";
+        let help = "Requests that a rule applied to, by what this rule alone decides.";
+        page.family(name, MetricType::Counter, help);
+        for counters in self.rule_counters.all().filter(|counters| !counters.rule.is_empty()) {
+            for kind in ANSWER_KINDS {
+                let count = counters.evaluations(kind);
+                if count > 0 {
+                    let labels = [
+                        ("domain", &*counters.domain),
+                        ("rule", &*counters.rule),
+                        ("decision", kind.as_str()),
+                    ];
+                    page.sample(name, &labels, count);
+                }
+            }
+        }
+        let name = "tidegate_candidate_evaluations_total";
+        page.family(name, MetricType::Counter, "Requests that the candidate of a rule was tried on.");
+        for counters in self.rule_counters.all() {
+            let count = counters.candidate_evaluated.load(Ordering::Relaxed);
+            if count > 0 {
+                page.sample(name, &[("domain", &counters.domain), ("rule", &counters.rule)], count);
+            }
+        }
         let name = "tidegate_candidate_denied_total";
         page.family(name, MetricType::Counter, "Requests that the candidate of a rule would have denied.");
         for counters in self.rule_counters.all() {
@@ -68,6 +94,12 @@ impl Metrics {
             if count > 0 {
                 page.sample(name, &[("domain", &counters.domain), ("rule", &counters.rule)], count);
             }
+        }
+        let name = "tidegate_unknown_domain_total";
+        page.family(name, MetricType::Counter, "Decisions on requests whose domain has no rules.");
+        for protocol in [Protocol::Http, Protocol::Grpc, Protocol::Resp] {
+            let count = self.unknown_domain[protocol as usize].load(Ordering::Relaxed);
+            page.sample(name, &[("protocol", protocol.as_str())], count);
         }
         let name = "tidegate_requests_rejected_total";
         write_labeled(
@@ -181,6 +213,16 @@ fn write_store(page: &mut Exposition, app: &App) {
 fn write_rules(page: &mut Exposition, app: &App) {
     let rules = app.status.rules();
     page.single("tidegate_rules", MetricType::Gauge, "Active rules in all domains.", rules.rules);
+    let name = "tidegate_rule_denies_all";
+    page.family(name, MetricType::Gauge, "1 for a rule whose limits are all zero: a deny list.");
+    let active = app.engine.rules();
+    let denying = active.domains().flat_map(|domain| {
+        let rules = limiting_rules(domain).filter(|rule| denies_all(rule));
+        rules.map(|rule| [("domain", domain.name()), ("rule", &*rule.name)])
+    });
+    for labels in denying.take(RULES_COUNTED_MAX) {
+        page.sample(name, &labels, 1);
+    }
     let name = "tidegate_reloads_total";
     page.family(name, MetricType::Counter, "Reloads of changed rules, by result.");
     page.sample(name, &[("result", "replaced")], rules.replacements);
@@ -196,6 +238,20 @@ fn write_rules(page: &mut Exposition, app: &App) {
         "When the active rules were loaded.",
         format_timestamp(rules.loaded_at),
     );
+}
+
+/// Whether a rule denies every request that it applies to: it has limits, and all of them are zero.
+fn denies_all(rule: &Rule) -> bool {
+    let is_zero = |limit: &RuleLimit| {
+        limit.limit.rate().limit() == 0 && limit.is_enforced() && !matches!(limit.action, Action::Elastic(_))
+    };
+    let are_zero = |limits: &[RuleLimit]| !limits.is_empty() && limits.iter().all(is_zero);
+    match &rule.limits {
+        RuleLimits::Same(limits) => are_zero(limits),
+        RuleLimits::Tiers(tiers) => {
+            tiers.plans.iter().all(|(_, limits)| are_zero(limits)) && are_zero(&tiers.default)
+        }
+    }
 }
 
 fn write_snapshots(page: &mut Exposition, app: &App) {

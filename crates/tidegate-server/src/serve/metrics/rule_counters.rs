@@ -49,6 +49,10 @@ pub struct RuleCounters {
     /// The rule.
     pub rule: Box<str>,
     decisions: [[AtomicU64; ANSWER_KINDS.len()]; Protocol::ALL.len()],
+    /// Requests that the rule applied to and another rule decided, by what this rule alone says.
+    decided_by_other: [AtomicU64; ANSWER_KINDS.len()],
+    /// Requests that its candidate was tried on.
+    pub candidate_evaluated: AtomicU64,
     /// How often its candidate would have denied a request.
     pub candidate_denied: AtomicU64,
 }
@@ -133,6 +137,8 @@ impl RuleCounters {
             domain: pair.domain.into(),
             rule: pair.rule.into(),
             decisions: array::from_fn(|_| array::from_fn(|_| AtomicU64::new(0))),
+            decided_by_other: array::from_fn(|_| AtomicU64::new(0)),
+            candidate_evaluated: AtomicU64::new(0),
             candidate_denied: AtomicU64::new(0),
         }
     }
@@ -152,6 +158,17 @@ impl RuleCounters {
     /// The number of decisions of this kind.
     pub fn get(&self, protocol: Protocol, kind: AnswerKind) -> u64 {
         self.decisions[protocol as usize][kind as usize].load(Ordering::Relaxed)
+    }
+
+    /// Counts a request that the rule applied to and another rule decided.
+    pub fn count_decided_by_other(&self, kind: AnswerKind) {
+        self.decided_by_other[kind as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Requests that the rule applied to, of which it alone says this.
+    pub fn evaluations(&self, kind: AnswerKind) -> u64 {
+        let decided: u64 = Protocol::ALL.into_iter().map(|protocol| self.get(protocol, kind)).sum();
+        decided + self.decided_by_other[kind as usize].load(Ordering::Relaxed)
     }
 
     fn matches(&self, pair: RuleLabels<'_>) -> bool {

@@ -4,7 +4,10 @@
 
 use tidegate::rules::{Answer, AnswerKind, LimitId, Rule};
 
+use tidegate_core::headers::header_name_text;
+
 use super::Details;
+use crate::serve::settings::RateLimitHeaders;
 use crate::serve::{headers, rounding};
 
 /// The decision.
@@ -63,7 +66,7 @@ pub struct DynamicMetadata<'r> {
 impl<'r> Annotations<'r> {
     /// The annotations of an answer.
     #[inline]
-    pub fn new(answer: &'r Answer, details: Details) -> Self {
+    pub fn new(answer: &'r Answer, details: Details, which: RateLimitHeaders) -> Self {
         let is_marked = match details {
             Details::Off => false,
             Details::Marked => {
@@ -74,11 +77,11 @@ impl<'r> Annotations<'r> {
             }
             Details::All => true,
         };
-        if is_marked { Self::build(answer, details) } else { Self::default() }
+        if is_marked { Self::build(answer, details, which) } else { Self::default() }
     }
 
     #[cold]
-    fn build(answer: &'r Answer, details: Details) -> Self {
+    fn build(answer: &'r Answer, details: Details, which: RateLimitHeaders) -> Self {
         let (for_client, for_upstream) = match answer.kind {
             AnswerKind::Allowed => (details == Details::All, details == Details::All),
             AnswerKind::ShadowDenied | AnswerKind::OverQuota | AnswerKind::Delayed => {
@@ -93,7 +96,7 @@ impl<'r> Annotations<'r> {
             Self { metadata: Some(DynamicMetadata::from_answer(answer)), ..Self::default() };
         if for_client {
             let headers = &mut annotations.response_headers;
-            headers::for_each_header(answer, |header, value| {
+            headers::for_each_header(answer, which, |header, value| {
                 headers.push(Header { name: header.name(), value: value.to_owned() });
             });
             if matches!(answer.kind, AnswerKind::Soft | AnswerKind::Denied | AnswerKind::Unavailable) {
@@ -179,8 +182,7 @@ fn rule_metadata<'r>(answer: &'r Answer) -> Vec<(&'r str, &'r str)> {
 fn push_decision(headers: &mut Vec<Header>, answer: &Answer) {
     headers.push(Header { name: DECISION_HEADER, value: answer.kind.as_str().to_owned() });
     if let Some(decider) = answer.decider() {
-        let visible = |c: char| if matches!(c, ' '..='~') { c } else { '?' };
-        let value = decider.rule.name.chars().map(visible).collect();
+        let value = header_name_text(&decider.rule.name).into_owned();
         headers.push(Header { name: RULE_HEADER, value });
     }
 }

@@ -10,7 +10,7 @@ use super::{
     RlsError, RlsRequest, RlsResponse,
 };
 use crate::serve::app::TOO_MANY_LIMITS;
-use crate::serve::settings::NegativeHits;
+use crate::serve::settings::{NegativeHits, RateLimitHeaders};
 use crate::serve::{App, Protocol};
 
 /// The result of a request.
@@ -18,6 +18,7 @@ pub struct RlsDecision {
     /// The decision on the charged descriptors; `None` if all hits are refunded.
     charged: Option<DecideOutput>,
     refund: RefundResult,
+    headers: RateLimitHeaders,
 }
 
 /// The result of a refund.
@@ -50,7 +51,8 @@ pub async fn decide(
     let engine_request = Request { domain: request.domain(), descriptors: &charged };
     if charged.len() == request.descriptors().len() {
         let output = app.check(protocol, &engine_request).await?;
-        return Ok(RlsDecision { charged: Some(output), refund: RefundResult::None });
+        let (charged, refund) = (Some(output), RefundResult::None);
+        return Ok(RlsDecision { charged, refund, headers: app.ratelimit_headers });
     }
     if app.negative_hits == NegativeHits::Reject {
         return Err(DecideError::Request(RlsError::NegativeHits));
@@ -76,7 +78,7 @@ pub async fn decide(
         },
         Err(error) => RefundResult::Failed(error),
     };
-    Ok(RlsDecision { charged, refund })
+    Ok(RlsDecision { charged, refund, headers: app.ratelimit_headers })
 }
 
 impl RlsDecision {
@@ -84,13 +86,14 @@ impl RlsDecision {
     pub fn response<'r>(&'r self, request: &RlsRequest<'_>, details: Details) -> RlsResponse<'r> {
         let charged = self.charged.as_ref().map(|output| &output.answer);
         if let (Some(answer), RefundResult::None) = (charged, &self.refund) {
-            return RlsResponse::new(answer, request, details);
+            return RlsResponse::new(answer, request, details, self.headers);
         }
         let (mut overall, mut annotations) = (Overall::OK, Annotations::default());
         let mut statuses =
             DescriptorResults { charged: DescriptorStatuses::new(), refunded: DescriptorStatuses::new() };
         if let Some(answer) = charged {
-            (overall, annotations) = (Overall::from_answer(answer), Annotations::new(answer, details));
+            overall = Overall::from_answer(answer);
+            annotations = Annotations::new(answer, details, self.headers);
             statuses.charged = DescriptorStatus::for_descriptors(answer, request, HitsMode::Charge);
         }
         match &self.refund {

@@ -7,6 +7,7 @@ use tidegate::{AlgorithmName, Wait};
 use super::{Annotations, Details, DynamicMetadata, Header, HitsMode, RlsDescriptor, RlsRequest, RlsUnit};
 use crate::serve::headers::{is_shown, retry_after_seconds};
 use crate::serve::rounding;
+use crate::serve::settings::RateLimitHeaders;
 
 /// The longest duration in protobuf, in seconds: about ten thousand years.
 pub const DURATION_SECONDS_MAX: u64 = 315_576_000_000;
@@ -103,9 +104,14 @@ impl Overall {
 
 impl<'r> RlsResponse<'r> {
     /// The response to a request that charges all its hits.
-    pub fn new(answer: &'r Answer, request: &RlsRequest<'_>, details: Details) -> Self {
+    pub fn new(
+        answer: &'r Answer,
+        request: &RlsRequest<'_>,
+        details: Details,
+        headers: RateLimitHeaders,
+    ) -> Self {
         let statuses = DescriptorStatus::for_descriptors(answer, request, HitsMode::Charge);
-        Self::from_parts(Overall::from_answer(answer), Annotations::new(answer, details), statuses)
+        Self::from_parts(Overall::from_answer(answer), Annotations::new(answer, details, headers), statuses)
     }
 
     /// Combines the parts of a response.

@@ -19,7 +19,7 @@ use crate::serve::App;
 use crate::serve::denial_log::DenialLog;
 use crate::serve::listen::{Tls, TlsFiles};
 use crate::serve::metrics::DescriptorMetrics;
-use crate::serve::settings::{ServeArgs, Settings, unread_variables};
+use crate::serve::settings::{ServeArgs, Settings, UnknownDomain, unread_variables};
 use crate::serve::status::{CertificateStatus, SnapshotStatus};
 
 /// Time reserved to finish after the connections, including a first snapshot whose duration is unknown.
@@ -67,15 +67,20 @@ impl RunningServer {
         };
         let engine = Engine::with_store(domains, node_store, clock.clone())
             .map_err(|error| Failure::problem(error.to_string()))?
-            .with_queue_max(args.queue_max.get());
+            .with_queue_max(args.queue_max.get())
+            .with_unknown_domain(match args.unknown_domain {
+                UnknownDomain::Allow => rules::UnknownDomain::Allow,
+                UnknownDomain::Deny => rules::UnknownDomain::Deny,
+            });
         let descriptors = DescriptorMetrics {
             descriptors_max: args.descriptor_metrics_max,
             near_limit_ratio: args.near_limit_ratio,
         };
-        let denials = DenialLog::new(args.log_denials, args.log_keys);
+        let denials = DenialLog::new(args.log_denials, args.log_keys).with_plain(args.log_plain.clone());
         let app = Arc::new(App {
             fleet,
             negative_hits: args.negative_hits,
+            ratelimit_headers: args.ratelimit_headers,
             ..App::new(engine).with_denials(denials).with_descriptor_metrics(descriptors)
         });
         app.status.rules_loaded(args.rules.clone(), &app.engine.rules());

@@ -11,7 +11,7 @@ use clap::{ArgAction, Parser, ValueHint};
 
 use super::values::{
     self, LogFormat, LogKeys, LogLevel, MetricsAccess, NegativeHits, PrintAddresses, ProtectedMode,
-    RlsDetails,
+    RateLimitHeaders, RlsDetails, UnknownDomain,
 };
 use super::{EnvoyRatelimitEnv, Secret, StoreLocation};
 use crate::serve::listen::Address;
@@ -58,6 +58,14 @@ pub struct ServeArgs {
     #[arg(long, env = "TIDEGATE_RELOAD_EVERY", value_name = "TIME", default_value = "1s",
         value_parser = values::reload_every)]
     pub reload_every: Duration,
+
+    /// What happens to requests of a domain without rules
+    #[arg(long, env = "TIDEGATE_UNKNOWN_DOMAIN", value_name = "WHAT", value_enum, default_value_t)]
+    pub unknown_domain: UnknownDomain,
+
+    /// Which headers tell clients about their limits, over HTTP and through Envoy
+    #[arg(long, env = "TIDEGATE_RATELIMIT_HEADERS", value_name = "WHICH", value_enum, default_value_t)]
+    pub ratelimit_headers: RateLimitHeaders,
 
     /// Address of the HTTP listener
     #[arg(long, env = "TIDEGATE_HTTP", value_name = "ADDR", default_value = "127.0.0.1:8080",
@@ -296,6 +304,17 @@ pub struct ServeArgs {
         help_heading = "Log"
     )]
     pub log_keys: LogKeys,
+
+    /// Attributes that the denial log shows as they are, even if it hashes others; an empty value hashes all
+    #[arg(
+        long,
+        env = "TIDEGATE_LOG_PLAIN",
+        value_name = "NAMES",
+        value_delimiter = ',',
+        default_value = "method,path,host",
+        help_heading = "Log"
+    )]
+    pub log_plain: Vec<String>,
 
     /// Maximum denials to log per second; 0 logs none
     #[arg(

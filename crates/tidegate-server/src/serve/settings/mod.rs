@@ -41,7 +41,8 @@ pub use envoy_ratelimit::{
 pub use secret::{EmptySecret, Secret};
 pub use store::StoreLocation;
 pub use values::{
-    LogFormat, LogKeys, LogLevel, MetricsAccess, NegativeHits, PrintAddresses, ProtectedMode, RlsDetails,
+    LogFormat, LogKeys, LogLevel, MetricsAccess, NegativeHits, PrintAddresses, ProtectedMode,
+    RateLimitHeaders, RlsDetails, UnknownDomain,
 };
 
 /// The largest secret file, in bytes.

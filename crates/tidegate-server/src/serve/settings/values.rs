@@ -37,7 +37,7 @@ pub enum LogFormat {
 /// How keys appear in the denial log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum LogKeys {
-    /// As a hash, so that the log identifies no person
+    /// As a hash, so that the log identifies no person, except those in --log-plain
     #[default]
     Hashed,
     /// As sent by the client
@@ -94,6 +94,32 @@ pub enum ProtectedMode {
     On,
     /// The server starts, with a warning
     Off,
+}
+
+/// What happens to requests of a domain without rules.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum UnknownDomain {
+    /// They pass
+    #[default]
+    Allow,
+    /// They are denied, as if they were over a limit
+    Deny,
+}
+
+/// Which headers tell clients about their limits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum RateLimitHeaders {
+    /// RateLimit and RateLimit-Policy of the current IETF draft, and X-RateLimit-*
+    #[default]
+    Draft,
+    /// X-RateLimit-Limit with policies, -Remaining and -Reset, as Envoy and limitador send them
+    #[value(name = "draft-03")]
+    Draft03,
+    /// X-RateLimit-* with plain numbers
+    #[value(name = "x-ratelimit")]
+    XRateLimit,
+    /// None of them; only Retry-After
+    None,
 }
 
 /// The maximum of all durations. A longer one is probably a mistake.

@@ -39,12 +39,18 @@ impl<'a> MakeWriter<'a> for LogBuffer {
     }
 }
 
-/// The log lines that `doing` writes, as JSON.
+/// The lines about denials that `doing` writes, as JSON.
 fn lines(denials: DenialLog, doing: impl FnOnce(&App)) -> Vec<Value> {
+    let mut lines = log_lines(&app(RULES).with_denials(denials), doing);
+    lines.retain(|line| line["target"] == "tidegate::denials");
+    lines
+}
+
+/// The log lines that `doing` writes, as JSON.
+pub fn log_lines(app: &App, doing: impl FnOnce(&App)) -> Vec<Value> {
     let written = LogBuffer::default();
     let log = tracing_subscriber::fmt().json().flatten_event(true).with_writer(written.clone()).finish();
-    let app = app(RULES).with_denials(denials);
-    tracing::subscriber::with_default(log, || doing(&app));
+    tracing::subscriber::with_default(log, || doing(app));
     let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
     text.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
 }
@@ -64,6 +70,24 @@ fn a_denial_has_a_line_and_what_is_allowed_has_none() {
     assert_eq!((&line["level"], &line["target"]), (&"INFO".into(), &"tidegate::denials".into()));
     let attributes = line["attributes"].as_str().unwrap();
     assert!(attributes.starts_with("user=#") && !attributes.contains("alice"), "{attributes}");
+}
+
+/// An operator sees which attribute to block, and its value if the attribute is in the list.
+#[test]
+fn the_key_of_the_limit_is_shown() {
+    let denials = || DenialLog::new(10, LogKeys::Hashed);
+    let deny = |app: &App| {
+        for _ in 0..2 {
+            check(app, Protocol::Http, "api", "method=GET user=alice ip=192.0.2.1");
+        }
+    };
+    let hashed = lines(denials().with_plain(vec!["method".to_owned()]), deny);
+    let (key, attributes) = (hashed[0]["key"].as_str().unwrap(), hashed[0]["attributes"].as_str().unwrap());
+    assert!(key.starts_with("user=#") && attributes.contains(key), "{key} {attributes}");
+    assert!(attributes.starts_with("method=GET user=#"), "{attributes}");
+    let plain = lines(denials().with_plain(vec!["user".to_owned()]), deny);
+    assert_eq!(plain[0]["key"], "user=alice");
+    assert!(!plain[0]["attributes"].as_str().unwrap().contains("192.0.2.1"));
 }
 
 #[test]

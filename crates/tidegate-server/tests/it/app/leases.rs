@@ -50,7 +50,9 @@ fn peeks_refunds_resets_and_explanations() {
         assert_eq!([passes(), passes()], [true, false]);
         ready_now(app.refund(request)).unwrap();
         assert_eq!([passes(), passes()], [true, false]);
-        ready_now(app.reset(request)).unwrap();
+        let rules = app.engine.rules();
+        let limits = rules.matched_limits(request);
+        ready_now(app.reset(rules, limits)).unwrap();
         assert_eq!([passes(), passes()], [true, false]);
         let explained = ready_now(app.explain(request)).unwrap().to_string();
         assert!(explained.contains("decision: denied by a limit 1"), "{explained}");

@@ -55,6 +55,53 @@ fn decisions_are_counted_by_the_rule_that_made_them() {
     assert_eq!(samples[of_candidate], 2.0);
 }
 
+/// A dry run beside a rule with less remaining: the share of its own requests that it would deny is in its own series,
+/// also if another rule decides or denies them.
+#[test]
+fn each_rule_counts_the_requests_that_it_applies_to() {
+    let app = app("
+domain: api
+rules:
+  - { name: dry, limits: [5 per hour, { name: wide, limit: 500 per hour }], action: shadow }
+  - { name: real, limit: 18 per hour, candidate: 4 per hour }
+  - { name: never-here, match: { x: '1' }, limit: 1 per hour }
+");
+    for _ in 0..20 {
+        check(&app, Protocol::Http, "api", "user=1");
+    }
+    let samples = samples(&app);
+    let evaluations = |rule: &str, decision: &str| {
+        let name = format!(
+            "tidegate_rule_evaluations_total{{domain=\"api\",rule=\"{rule}\",decision=\"{decision}\"}}"
+        );
+        samples.get(&name).copied()
+    };
+    assert_eq!([evaluations("dry", "allowed"), evaluations("dry", "shadow_denied")], [Some(5.0), Some(15.0)]);
+    assert_eq!([evaluations("real", "allowed"), evaluations("real", "denied")], [Some(18.0), Some(2.0)]);
+    assert!(!samples.keys().any(|name| name.contains("never-here")), "it applied to no request");
+    let of_candidate =
+        |name: &str| samples[&format!("tidegate_candidate_{name}_total{{domain=\"api\",rule=\"real\"}}")];
+    assert_eq!([of_candidate("evaluations"), of_candidate("denied")], [20.0, 16.0]);
+}
+
+#[test]
+fn deny_lists_are_marked() {
+    let app = app("
+domain: api
+rules:
+  - { name: blocked, match: { ip: 192.0.2.1 }, limit: 0 per second }
+  - { name: dry-block, match: { ip: 192.0.2.2 }, limit: 0 per second, action: shadow }
+  - { name: exempt, match: { ip: 192.0.2.3 }, limit: unlimited }
+  - { name: strict, limit: 1 per hour }
+  - name: by-plan
+    tiers: { by: plan, plans: { none: 0 per second, free: 1 per second }, default: none }
+");
+    let samples = samples(&app);
+    let marked: Vec<&String> =
+        samples.keys().filter(|name| name.starts_with("tidegate_rule_denies_all{")).collect();
+    assert_eq!(marked, ["tidegate_rule_denies_all{domain=\"api\",rule=\"blocked\"}"]);
+}
+
 /// A limit that a request brings along has its own label, also beside a rule that has the name of its rule in answers.
 #[test]
 fn limits_of_requests_have_their_own_label() {

@@ -4,6 +4,7 @@ mod denial_log;
 mod leases;
 mod metrics;
 mod refunds;
+mod unknown_domain;
 
 use std::collections::BTreeMap;
 use std::pin::pin;

@@ -41,3 +41,23 @@ fn the_schema_is_json() {
     assert!(schema["properties"]["domain"].is_object(), "{schema}");
     assert!(run.out.ends_with('\n'));
 }
+
+/// clap wraps each line to the terminal. A paragraph that is wrapped in the source too would be wrapped twice.
+#[test]
+fn paragraphs_are_wrapped_once() {
+    let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/help");
+    let mut files = 0;
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        let text = std::fs::read_to_string(&path).unwrap();
+        // Not the rows of a table, and not a command or an example, which are indented more.
+        let is_prose =
+            |line: &str| line.starts_with("  ") && !line[2..].starts_with(' ') && !line[2..].contains("  ");
+        for (line, next) in text.lines().zip(text.lines().skip(1)) {
+            let is_wrapped = is_prose(line) && is_prose(next) && !line.ends_with(['.', ':']);
+            assert!(!is_wrapped, "{}: {line}", path.display());
+        }
+        files += 1;
+    }
+    assert_eq!(files, 5);
+}

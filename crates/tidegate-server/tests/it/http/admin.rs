@@ -22,7 +22,9 @@ fn refunds_and_resets() {
     assert_eq!(refunded.json(), json!({ "result": "refunded", "limits": 1, "leases_kept": 0 }));
     assert_eq!(remaining(), 1);
     let reset = admin.post("/v1/reset", USER);
-    assert_eq!((reset.status, reset.json()), (200, json!({ "result": "reset", "limits": 1 })));
+    let done = json!({ "rule": "per-user", "limit": 1, "spec": "{algorithm: gcra, limit: 2, per: 1h}", "key": { "user": "42" } });
+    let expected = json!({ "result": "reset", "limits": 1, "reset": [done], "not_reset": [] });
+    assert_eq!((reset.status, reset.json()), (200, expected));
     assert_eq!(remaining(), 2);
     admin.post("/v1/reset", r#"{"attributes": {}}"#).assert_problem(400, &["the request has no domain"]);
     admin.post("/v1/refund", "{").assert_problem(400, &["this is not JSON"]);
@@ -63,12 +65,99 @@ rules:
         [(neither, "nothing", 0), (no_key, "nothing", 0), (both, "reset", 2), (job, "reset", 1)]
     {
         let reset = admin.post("/v1/reset", request);
-        assert_eq!((reset.status, reset.json()), (200, json!({ "result": result, "limits": limits })));
+        assert_eq!(reset.status, 200);
+        assert_eq!([&reset.json()["result"], &reset.json()["limits"]], [&json!(result), &json!(limits)]);
     }
     assert_eq!(post(&server, "/v1/check", job).status, 200, "the lease is free");
     for path in ["/v1/refund", "/v1/reset"] {
         admin.post(path, nowhere).assert_problem(404, &["the domain `ipa`", "/v1/rules"]);
     }
+}
+
+const KEYS: &str = "
+domain: api
+rules:
+  - { name: global, limit: 100 per hour }
+  - name: per-client
+    limits:
+      - { limit: 2 per hour, key: [user] }
+      - { name: daily, limit: 9 per day, key: [user, ip] }
+      - { name: strict, limit: 9 per day, key: [ip], missing: deny }
+  - { name: docs, match: { path: '/docs/{id}' }, key: [path.id, method], limit: 1 per hour }
+  - name: plans
+    match: { plan: { exists: true } }
+    key: [header.X-User]
+    tiers: { by: plan, plans: { free: 1 per hour, pro: 1 per hour }, default: free }
+";
+
+/// A request without a part of a key shares a counter with all such requests. A reset must not clear that one unasked.
+#[test]
+fn a_reset_names_what_it_reset_and_spares_shared_counters() {
+    let server = Server::new(KEYS);
+    let mut admin = Client::connect(server.admin);
+    let anonymous = r#"{"domain": "api", "attributes": {"ip": "192.0.2.1"}}"#;
+    let free = anonymous.replace("}}", "}, \"cost\": 0}");
+    let remaining = || post(&server, "/v1/peek", &free).json()["remaining"].clone();
+    assert_eq!(post(&server, "/v1/check", anonymous).status, 200);
+    assert_eq!(remaining(), 1, "of the two for all requests without a user");
+    let mut reset = admin.post("/v1/reset", anonymous).json();
+    for list in ["reset", "not_reset"] {
+        for limit in reset[list].as_array_mut().unwrap() {
+            let spec = limit.as_object_mut().unwrap().remove("spec").unwrap();
+            assert!(spec.as_str().is_some_and(|spec| spec.contains("limit: ")), "{spec}");
+        }
+    }
+    let limit = |rule: &str, limit: Value, field: &str, value: Value| json!({ "rule": rule, "limit": limit, field: value });
+    let expected = json!({
+        "result": "reset",
+        "limits": 2,
+        "reset": [
+            limit("global", json!(1), "key", json!({})),
+            limit("per-client", json!("strict"), "key", json!({ "ip": "192.0.2.1" })),
+        ],
+        "not_reset": [
+            limit("per-client", json!(1), "missing", json!(["user"])),
+            limit("per-client", json!("daily"), "missing", json!(["user"])),
+        ],
+    });
+    assert_eq!(reset, expected);
+    assert_eq!(remaining(), 1, "the shared counter stays");
+    let shared = r#"{"domain": "api", "rule": "per-client", "key": {"user": null}}"#;
+    let reset = admin.post("/v1/reset", shared).json();
+    assert_eq!(reset["reset"][0]["key"], json!({ "user": null }));
+    assert_eq!(reset["not_reset"].as_array().map(Vec::len), Some(2), "the others need an ip");
+    assert_eq!(remaining(), 2);
+}
+
+#[test]
+fn a_reset_by_rule_and_key() {
+    let server = Server::new(KEYS);
+    let mut admin = Client::connect(server.admin);
+    let doc = r#"{"domain": "api", "attributes": {"user": "1", "ip": "192.0.2.1", "path": "/docs/7?a=b", "method": "GET"}}"#;
+    let free = r#"{"domain": "api", "attributes": {"user": "2", "ip": "192.0.2.1", "plan": "pro", "header.x-user": "ann"}}"#;
+    for (request, key) in [
+        (doc, r#"{"domain": "api", "rule": "docs", "key": {"path.id": "7", "method": "get"}}"#),
+        (free, r#"{"domain": "api", "rule": "plans", "key": {"header.X-User": "ann"}}"#),
+    ] {
+        assert_eq!(post(&server, "/v1/check", request).status, 200);
+        assert_eq!(post(&server, "/v1/check", request).status, 429);
+        let other = key.replace("\"7\"", "\"8\"").replace("ann", "bob");
+        assert_eq!(admin.post("/v1/reset", &other).json()["result"], "reset");
+        assert_eq!(post(&server, "/v1/check", request).status, 429, "another key");
+        let reset = admin.post("/v1/reset", key);
+        assert_eq!((reset.status, &reset.json()["result"]), (200, &json!("reset")), "{key}");
+        assert_eq!(post(&server, "/v1/check", request).status, 200, "{key}");
+    }
+    let mut reset = |key: &str| admin.post("/v1/reset", format!(r#"{{"domain": "api", {key}}}"#));
+    assert_eq!(reset(r#""rule": "plans", "key": {"header.x-user": "ann"}"#).json()["limits"], 3, "all plans");
+    reset(r#""rule": "plan""#).assert_problem(404, &["no rule `plan`", "did you mean `plans`?"]);
+    reset(r#""rule": "docs", "key": {"user": "1"}"#).assert_problem(400, &["no part `user`", "path.id"]);
+    reset(r#""rule": "docs", "key": {"path.id": "7"}"#).assert_problem(400, &["lacks a part", "method"]);
+    reset(r#""rule": "per-client", "key": {"user": "1", "ip": "x"}"#)
+        .assert_problem(400, &["`ip` is not an address"]);
+    reset(r#""rule": "global", "key": {"user": "1"}"#).assert_problem(400, &["omit `key`"]);
+    reset(r#""rule": "global", "keys": {}"#).assert_problem(400, &["unknown field `keys`"]);
+    assert_eq!(reset(r#""rule": "global""#).json()["reset"][0]["key"], json!({}));
 }
 
 #[test]

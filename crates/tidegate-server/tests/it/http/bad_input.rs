@@ -74,15 +74,19 @@ fn content_types() {
         "content-type: Application/JSON; charset=utf-8",
         "content-type: text/json",
         "content-type: application/x-www-form-urlencoded",
+        // What `fetch` sends with a text.
+        "content-type: text/plain;charset=UTF-8",
         "x-none: at all",
     ] {
         assert_eq!(client.request("POST", "/v1/check", &[header], body).status, 200, "{header}");
     }
-    for header in
-        ["content-type: text/plain", "content-type: application/jsonp", "content-type: application/xml"]
-    {
+    for header in [
+        "content-type: multipart/form-data",
+        "content-type: application/jsonp",
+        "content-type: application/xml",
+    ] {
         let response = client.request("POST", "/v1/check", &[header], body);
-        response.assert_problem(415, &["content-type: application/json"]);
+        response.assert_problem(415, &["send the header `content-type: application/json`"]);
     }
 }
 

@@ -2,6 +2,9 @@
 
 use serde_json::{Value, json};
 use tidegate::Clock as _;
+use tidegate_server::serve::Protocol;
+use tidegate_server::serve::listen::Address;
+use tidegate_server::serve::status::BoundAddress;
 
 use super::*;
 
@@ -318,4 +321,45 @@ fn a_disconnected_client_leaves_the_queue() {
         check.join().unwrap()
     });
     assert_eq!(next.status, 200);
+}
+
+/// A client finds the violated policy in the headers, and two rules never have the same name there.
+#[test]
+fn names_that_are_not_ascii() {
+    let server = Server::new(
+        "
+domain: api
+rules:
+  - { name: café, match: { a: '1' }, limit: 0 per second }
+  - { name: caff, match: { a: '1' }, limits: [ { name: per-hour, limit: 9 per hour } ] }
+  - { name: cafè, match: { a: '1' }, limit: 9 per hour }
+",
+    );
+    let denied = post(&server, "/v1/check", r#"{"domain": "api", "attributes": {"a": "1"}}"#);
+    let policies = denied.header("ratelimit-policy").unwrap();
+    assert_eq!(policies, r#""caf%C3%A9/1";q=0;w=1, "caff/per-hour";q=9;w=3600, "caf%C3%A8/1";q=9;w=3600"#);
+    assert_eq!(denied.json()["violated-policies"], json!(["caf%C3%A9/1"]));
+    assert_eq!(denied.json()["rule"], "café");
+}
+
+#[test]
+fn the_page_has_a_command_that_works_here() {
+    let server =
+        Server::new("{ domain: it's, rules: [ { name: a, key: [tenant, ip], limit: 9 per hour } ] }");
+    let page = |address| Client::connect(address).get("/").body;
+    for (protocol, address) in [(Protocol::Http, server.http), (Protocol::Admin, server.admin)] {
+        assert!(!page(address).contains(":8080") && !page(address).contains('$'), "{protocol:?}");
+    }
+    let bound = |protocol, address| BoundAddress { protocol, address };
+    let unix = Address::Unix("/run/tide gate.sock".into());
+    server.app.status.set_listeners(vec![
+        bound(Protocol::Http, Address::Tcp(([0, 0, 0, 0], server.http.port()).into())),
+        bound(Protocol::Admin, unix),
+    ]);
+    let request = r#"'{"attributes":{"ip":"192.0.2.1","tenant":"42"},"domain":"it'\''s"}'"#;
+    let command = format!("\n  curl -i http://127.0.0.1:{}/v1/check -d {request}\n", server.http.port());
+    assert!(page(server.http).contains(&command), "{}", page(server.http));
+    let command =
+        format!("\n  curl --unix-socket '/run/tide gate.sock' --json {request} http://localhost/v1/reset\n");
+    assert!(page(server.admin).contains(&command), "{}", page(server.admin));
 }

@@ -57,6 +57,9 @@ fn a_custom_ttl() {
         let again = request_body(tenant, &format!(r#", "token": "{}", "ttl": 60000"#, token(&acquired)));
         let renewed = post(&server, "/v1/renew", &again).json()["lease"]["expires_in_ms"].as_u64().unwrap();
         assert!((1..=60_000).contains(&renewed), "{renewed}");
+        let keeps = request_body(tenant, &format!(r#", "token": "{}""#, token(&acquired)));
+        let renewed = post(&server, "/v1/renew", &keeps).json()["lease"]["expires_in_ms"].as_u64().unwrap();
+        assert!((60_001..=most).contains(&renewed), "{ttl}: without a ttl it keeps its own, {renewed}");
     }
 }
 

@@ -106,7 +106,7 @@ fn invalid_calls() {
         ),
         (
             &["TIDEGATE.RENEW", "x", "api", "tenant", "7"],
-            "the token is not one of 64 hexadecimal digits (hint: send the token of TIDEGATE.ACQUIRE)",
+            "the token is not one of 80 hexadecimal digits (hint: send the token of TIDEGATE.ACQUIRE)",
         ),
         (
             &["TIDEGATE.RELEASE", &token, "api", "tenant", "7", "COST"],

@@ -98,7 +98,7 @@ impl Server {
     pub fn reset(&self, domain: &str, entries: &[Entry<'_>]) {
         let descriptors = [Descriptor::new(entries, 1)];
         let request = Request { domain, descriptors: &descriptors };
-        self.runtime.block_on(self.app.reset(&request)).expect("a plan has room for it");
+        self.runtime.block_on(self.app.engine.reset(&request)).expect("a plan has room for it");
     }
 
     /// The number of open connections.

@@ -101,3 +101,17 @@ fn the_http_example_is_denied_at_the_fourth_request() {
     let statuses: Vec<u16> = (0..4).map(|_| server.post("/v1/check", body).status).collect();
     assert_eq!(statuses, [200, 200, 200, 429]);
 }
+
+/// `tidegate --rules x.yaml` is `tidegate serve --rules x.yaml`.
+#[test]
+fn settings_without_the_command_serve() {
+    let directory = Directory::new();
+    let rules = "{ domain: api, rules: [ { name: per-user, key: [user], limit: 1 per hour } ] }";
+    let rules = directory.write("rules.yaml", rules);
+    let server = Server::start_without_command(&["--rules", &rules]);
+    assert_eq!([server.check("ann"), server.check("ann")], [200, 429]);
+    let wrong = crate::support::tidegate(&["--rulez", "x"], "");
+    assert_eq!(wrong.code, Some(2));
+    assert!(wrong.err.contains("--rules"), "{}", wrong.err);
+    assert_eq!(crate::support::tidegate(&["--version"], "").code, Some(0));
+}

@@ -54,6 +54,13 @@ impl Server {
         Self::start_by(command)
     }
 
+    /// Starts a server on free ports, without the word `serve`.
+    pub fn start_without_command(args: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+        command.args(with_free_ports(args));
+        Self::start_by(command)
+    }
+
     fn start_by(mut command: Command) -> Self {
         command.args(["--print-addresses", "json"]);
         let mut child =

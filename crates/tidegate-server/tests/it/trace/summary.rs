@@ -20,7 +20,7 @@ Limits
 
 Trace
   keys                     2
-  time span            1.05s  from 900000000 to 1950000000
+  time span            1.05s  from 1970-01-01T00:00:00.900Z to 1970-01-01T00:00:01.950Z
   requests                 7
     allowed                5   71.43%
     denied                 2   28.57%
@@ -31,7 +31,7 @@ Busiest keys      requests       allowed        denied  █ allowed ░ denied
 
 Worst overshoot of any key in any window
   1  2 over: 4 admitted, the limit is 2 in 1s, 2.00 times as much
-     key a, in the window that ends at 1000000000
+     key a, in the window that ends at 1970-01-01T00:00:01Z
 
 Comparison with the exact sliding log
   decided differently                              3   42.86%
@@ -54,7 +54,7 @@ Limits
 
 Trace
   keys                     2
-  time span            1m 1s  from 60000000000 to 121000000000
+  time span            1m 1s  from 1970-01-01T00:01:00Z to 1970-01-01T00:02:01Z
   steps back               1
   requests                 6
     allowed                3   50.00%
@@ -69,7 +69,7 @@ Busiest keys                                     requests       allowed        d
 
 Worst overshoot of any key in any window
   1  1 over: 4 admitted, the limit is 3 in 1m, 1.33 times as much
-     key x\\u{7}, in the window that ends at 61000000000
+     key x\\u{7}, in the window that ends at 1970-01-01T00:01:01Z
   2  none
 
 Comparison with the exact sliding log

@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
+use tidegate_core::text::write_date;
 use tidegate_core::{Leases, Timestamp, UsageLog};
 
 use super::blocks::BlockReader;
@@ -161,11 +162,10 @@ impl fmt::Display for RestoreStatus {
         match self {
             Self::NoSnapshot => f.write_str("there is no snapshot; the store starts empty"),
             Self::Restored { restored, evicted, expired, written_at } => {
-                let written_s = written_at.as_nanos() / 1_000_000_000;
-                write!(
-                    f,
-                    "restored {restored} counters from a snapshot written {written_s} s after the epoch"
-                )?;
+                // Whole seconds are enough.
+                let date =
+                    write_date(Timestamp::from_nanos(written_at.as_nanos() / 1_000_000_000 * 1_000_000_000));
+                write!(f, "restored {restored} counters from a snapshot of {date}")?;
                 write!(f, "; {expired} had expired")?;
                 if *evicted > 0 {
                     write!(f, "; there was no room for {evicted} (hint: give the store more memory)")?;

@@ -8,7 +8,7 @@
 use std::hash::Hasher;
 
 use siphasher::sip::SipHasher24;
-use tidegate_core::{Grant, Leases, Role, Timestamp};
+use tidegate_core::{Grant, Leases, Nanos, Role, Timestamp};
 
 use super::key_state::LeaseOwners;
 use crate::redis::key_name::KeyName;
@@ -46,10 +46,10 @@ pub(super) fn missing_lease_reply(token: &LeaseToken, at: Timestamp) -> LeaseRep
     if token.grant().expires <= at { LeaseReply::Expired } else { LeaseReply::AlreadyReleased }
 }
 
-/// The reply for a lease that is held since this instant.
-pub(super) fn held_reply(grant: Grant, owner: LeaseOwner, since: Timestamp) -> LeaseReply {
-    let token = LeaseToken::new(grant, u128::from_be_bytes(owner));
-    LeaseReply::Held(Lease { token, fence: grant.fencing_token, since, expires: grant.expires })
+/// The reply for a lease that is held since this instant, and lasts for this ttl.
+pub(super) fn held_reply(grant: Grant, owner: LeaseOwner, since: Timestamp, ttl: Nanos) -> LeaseReply {
+    let token = LeaseToken::new(grant, u128::from_be_bytes(owner)).with_ttl(Some(ttl));
+    LeaseReply::Held(Lease::new(token, since))
 }
 
 /// The charges that decide when a lease ends and which key its owner is derived from: the enforced ones. All

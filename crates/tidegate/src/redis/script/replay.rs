@@ -162,8 +162,8 @@ impl Replay {
         let decision = if matches!(plan.op, Op::Deny { .. }) { OutcomeKind::Denied } else { limits_decision };
         let states = self.states_to_return(replayed);
         let ttl = if let Op::Acquire { ttl, .. } = plan.op { ttl } else { None };
-        let grant = limit_state::plan_grant(self.limit_states(replayed), self.at, decision)
-            .map(|grant_part| grant_part.grant(ttl));
+        let grant_part = limit_state::plan_grant(self.limit_states(replayed), self.at, decision);
+        let grant = grant_part.map(|grant_part| grant_part.grant(ttl));
         let with_cost = |(charge, kind): (&RedisCharge, &OutcomeKind)| {
             (timed_cost(charge), ChargeDecision { outcome: *kind, decision, role: charge.role })
         };
@@ -183,9 +183,10 @@ impl Replay {
             });
         }
         let mut lease = LeaseReply::None;
-        if let (Some(grant), Op::Check | Op::Acquire { .. }) = (grant, plan.op) {
+        if let (Some(grant_part), Op::Check | Op::Acquire { .. }) = (grant_part, plan.op) {
+            let grant = grant_part.grant(ttl);
             if plan.owner != NO_OWNER {
-                lease = leases::held_reply(grant, plan.owner, self.at);
+                lease = leases::held_reply(grant, plan.owner, self.at, grant_part.lease_ttl(ttl));
             }
             for (_, key_index) in replayed.charges().filter(|(charge, _)| charge.cost > 0) {
                 self.keys.record_owner(key_index, grant.fencing_token, plan.owner);
@@ -255,7 +256,7 @@ impl Replay {
             leases.acquire(renewed, units, at);
             let owner = token.seal().to_be_bytes();
             self.keys.record_owner(*key_index, fence, owner);
-            lease = leases::held_reply(renewed, owner, at);
+            lease = leases::held_reply(renewed, owner, at, grant_part.lease_ttl(ttl));
         }
         let is_changed = matches!(lease, LeaseReply::Held(_) | LeaseReply::Released);
         if is_changed != (replayed.admitted == OutcomeKind::Allowed) {

@@ -18,6 +18,7 @@ const TTL_NS_MIN: u64 = 1_000_000;
 struct ModelLease {
     units: u64,
     expires_ns: u64,
+    ttl_ns: u64,
     is_released: bool,
     fence: FencingToken,
     tokens: Vec<LeaseToken>,
@@ -97,7 +98,14 @@ impl Model {
         prop_assert_eq!(lease.fence, FencingToken::new(self.last_fence));
         prop_assert!(lease.fence.get() >= self.instant_ns() / 1_000);
         let tokens = vec![lease.token];
-        self.leases.push(ModelLease { units, expires_ns, is_released: false, fence: lease.fence, tokens });
+        self.leases.push(ModelLease {
+            units,
+            expires_ns,
+            ttl_ns,
+            is_released: false,
+            fence: lease.fence,
+            tokens,
+        });
         Ok(())
     }
 
@@ -225,7 +233,8 @@ impl ModelTest {
         };
         let instant_ns = self.model.instant_ns();
         let lease = &mut self.model.leases[lease];
-        lease.expires_ns = instant_ns + TTL_NS;
+        // Without a ttl, the lease keeps its own.
+        lease.expires_ns = instant_ns + lease.ttl_ns;
         lease.tokens.push(renewed.token);
         prop_assert_eq!(renewed.expires.as_nanos(), lease.expires_ns);
         prop_assert_eq!(renewed.fence, lease.fence);

@@ -119,17 +119,19 @@ fn tokens_round_trip_as_text() {
     let (limiter, _) = one_at_a_time();
     let lease = acquired(&limiter);
     let text = lease.token.to_string();
-    assert_eq!(text.len(), 64);
+    assert_eq!(text.len(), 80);
     assert_eq!(text.parse::<LeaseToken>(), Ok(lease.token));
     assert_eq!(text.to_uppercase().parse::<LeaseToken>(), Ok(lease.token));
     // A logged token cannot be used.
-    assert!(!format!("{lease:?}").contains(&text[32..]));
+    assert!(!format!("{lease:?}").contains(&text[32..64]));
+    // A token without a ttl, as earlier versions wrote it.
+    assert_eq!(text[..64].parse::<LeaseToken>(), Ok(lease.token.with_ttl(None)));
     let sign = format!("+{}", &text[1..]);
     let wide = format!("{}é", &text[..62]);
     for bad in ["", " ", &text[1..], &format!("{text}0"), &sign, &wide, &text.replacen(&text[..1], "g", 1)] {
         assert_eq!(bad.parse::<LeaseToken>(), Err(ParseLeaseTokenError), "{bad}");
     }
-    assert!(ParseLeaseTokenError.to_string().contains("64 hexadecimal digits"));
+    assert!(ParseLeaseTokenError.to_string().contains("80 hexadecimal digits"));
     assert_eq!(limiter.release(KEY, &text.parse().unwrap()), Release::Released);
 }
 

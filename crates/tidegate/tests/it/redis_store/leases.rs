@@ -70,6 +70,27 @@ async fn a_token_with_a_changed_digit_is_invalid() {
 }
 
 #[tokio::test]
+async fn a_renewal_without_a_ttl_keeps_that_of_the_lease() {
+    let server = RedisServer::start();
+    let (stores, lock) = (stores(&server.url(), 2).await, lock());
+    let door = plan(&[charge("door", &lock, 1)]);
+    let (short, shorter) = (Nanos::new(30_000_000_000), Nanos::new(20_000_000_000));
+    let lease = stores[0].acquire(&door, Some(short)).await.unwrap().lease.unwrap();
+    // Another node knows only the text of the token.
+    let token = lease.token.to_string().parse().unwrap();
+    let renewed_for = async |token, ttl| match stores[1].renew(&door, token, ttl).await.unwrap() {
+        Renewal::Renewed(renewed) => renewed,
+        missing => panic!("{missing:?}"),
+    };
+    let renewed = renewed_for(&token, None).await;
+    assert_eq!((renewed.ttl(), renewed.token.ttl()), (short, Some(short)), "the limit has an hour");
+    let renewed = renewed_for(&renewed.token, Some(shorter)).await;
+    assert_eq!(renewed_for(&renewed.token, None).await.ttl(), shorter, "the last one counts");
+    let without_ttl = token.to_string()[..64].parse().unwrap();
+    assert_eq!(renewed_for(&without_ttl, None).await.ttl(), Nanos::new(3_600_000_000_000));
+}
+
+#[tokio::test]
 async fn an_expired_lease_is_free_again() {
     let server = RedisServer::start();
     let (stores, lock) = (stores(&server.url(), 1).await, lock());

@@ -119,7 +119,7 @@ pub trait StoreExt: Store {
     }
 
     fn renew(&self, plan: &Plan<'_>, token: &LeaseToken, ttl: Option<Nanos>) -> Later<Renewal> {
-        self.start(Op::Renew { token: *token, ttl }, plan, |reply| reply.lease.into())
+        self.start(Op::renew(*token, ttl), plan, |reply| reply.lease.into())
     }
 
     fn release(&self, plan: &Plan<'_>, token: &LeaseToken) -> Later<Release> {

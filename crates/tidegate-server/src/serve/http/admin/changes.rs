@@ -1,4 +1,4 @@
-//! What operators change by hand: refunds, resets and reloads.
+//! What operators change by hand: refunds and reloads. Resets are in `reset.rs`.
 
 use hyper::StatusCode;
 use serde_json::json;
@@ -13,20 +13,11 @@ use crate::serve::matched_counts::MatchedCounts;
 use crate::serve::reload_handle::ReloadResult;
 use crate::{output, text};
 
-/// Maximum characters of a domain shown in an error.
-const DOMAIN_CHARS_MAX: usize = 100;
+/// Maximum characters of a name shown in an error.
+pub(super) const NAME_CHARS_MAX: usize = 100;
 
-/// What operators do to the limits that a request matches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum AdminChange {
-    /// Refunds what the request was charged and did not use.
-    Refund,
-    /// Forgets the usage of its keys.
-    Reset,
-}
-
-/// Applies the change, and returns the number of limits.
-pub(super) async fn apply(app: &App, body: &[u8], change: AdminChange) -> Reply {
+/// Refunds what a request was charged and did not use, and returns the number of limits.
+pub(super) async fn refund(app: &App, body: &[u8]) -> Reply {
     let json = match json::read_single(body, RequestForm::Check) {
         Ok(json) => json,
         Err(error) => return error_reply::request_error_reply(&error),
@@ -39,11 +30,10 @@ pub(super) async fn apply(app: &App, body: &[u8], change: AdminChange) -> Reply 
         Some(Err(full)) => return error_reply::engine_error_reply(&full.into()),
         Some(Ok(matched)) => matched,
     };
-    let reply = match change {
-        AdminChange::Refund => app.refund(&request).await.map(|()| refund_reply(matched)),
-        AdminChange::Reset => app.reset(&request).await.map(|()| reset_reply(matched)),
-    };
-    reply.unwrap_or_else(|error| error_reply::engine_error_reply(&error))
+    match app.refund(&request).await {
+        Ok(()) => refund_reply(matched),
+        Err(error) => error_reply::engine_error_reply(&error),
+    }
 }
 
 fn refund_reply(matched: MatchedCounts) -> Reply {
@@ -52,13 +42,9 @@ fn refund_reply(matched: MatchedCounts) -> Reply {
     )
 }
 
-fn reset_reply(matched: MatchedCounts) -> Reply {
-    let limits = matched.rates + matched.concurrency;
-    reply::json(&json!({ "result": if limits > 0 { "reset" } else { "nothing" }, "limits": limits }))
-}
-
-fn no_such_domain(domain: &str) -> Reply {
-    let domain = text::printable(domain.as_bytes(), DOMAIN_CHARS_MAX);
+/// The reply about a domain that is not in the rules.
+pub(super) fn no_such_domain(domain: &str) -> Reply {
+    let domain = text::printable(domain.as_bytes(), NAME_CHARS_MAX);
     let message = format!("the domain `{domain}` has no rules (hint: GET /v1/rules lists all domains)");
     Problem::new(StatusCode::NOT_FOUND, message).into_reply()
 }

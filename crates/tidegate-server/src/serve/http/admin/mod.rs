@@ -4,13 +4,15 @@
 //! access.rs    which requests are allowed
 //! rules.rs     the active rules
 //! signals.rs   signals of elastic limits
-//! changes.rs   refunds, resets, reloads
+//! reset.rs     resets
+//! changes.rs   refunds, reloads
 //! ```
 //!
 //! Built from the parts of the HTTP listener. `docs/http.md` is the reference.
 
 mod access;
 mod changes;
+mod reset;
 mod rules;
 mod signals;
 
@@ -25,6 +27,7 @@ use super::allowed_hosts::{AllowedHosts, HostCheck};
 use super::body;
 use super::connection::{self, ConnectionContext, HttpRequest, RequestHandler};
 use super::health::{self, Audience};
+use super::index;
 use super::reply::{self, ContentType, ErrorReply, Reply, reply};
 use super::routes::{self, JsonContentType, Route};
 use super::tracker::RequestGuard;
@@ -32,7 +35,6 @@ use crate::serve::listen::{ConnectionHandler, Stream};
 use crate::serve::settings::{Bounds, MetricsAccess, Secret};
 use crate::serve::{App, Protocol};
 use access::AdminAccess;
-use changes::AdminChange;
 
 /// The admin listener.
 pub struct Admin {
@@ -143,17 +145,13 @@ impl AdminHandler<'_> {
                     _ => signals::get(app, &name)?,
                 }
             }
-            AdminEndpoint::Refund => {
-                changes::apply(app, &self.json_body(request, guard).await?, AdminChange::Refund).await
-            }
-            AdminEndpoint::Reset => {
-                changes::apply(app, &self.json_body(request, guard).await?, AdminChange::Reset).await
-            }
+            AdminEndpoint::Refund => changes::refund(app, &self.json_body(request, guard).await?).await,
+            AdminEndpoint::Reset => reset::reset(app, &self.json_body(request, guard).await?).await,
             AdminEndpoint::Reload => {
                 changes::reload(app, &self.optional_json_body(request, guard).await?).await
             }
             AdminEndpoint::OpenApi => reply(StatusCode::OK, ContentType::Json, include_str!("openapi.json")),
-            AdminEndpoint::Index => reply(StatusCode::OK, ContentType::Text, include_str!("index.txt")),
+            AdminEndpoint::Index => index::page(app, Protocol::Admin, include_str!("index.txt")),
         })
     }
 

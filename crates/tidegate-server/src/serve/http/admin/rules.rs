@@ -147,11 +147,16 @@ fn limits_json(limits: &[RuleLimit]) -> Value {
     limits.iter().enumerate().map(|(index, limit)| limit_json(index, limit)).collect()
 }
 
-fn limit_json(index: usize, limit: &RuleLimit) -> Value {
-    let id = match LimitId::from_limit(&limit.limit, index) {
+/// The name of a limit, or its position from 1.
+pub(super) fn limit_id_json(id: &LimitId) -> Value {
+    match id {
         LimitId::Name(name) => json!(name),
         LimitId::Position(index) => json!(index + 1),
-    };
+    }
+}
+
+fn limit_json(index: usize, limit: &RuleLimit) -> Value {
+    let id = limit_id_json(&LimitId::from_limit(&limit.limit, index));
     let missing = match limit.missing {
         OnMissingKey::Skip => "skip",
         OnMissingKey::Deny => "deny",

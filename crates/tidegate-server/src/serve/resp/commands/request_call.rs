@@ -182,7 +182,7 @@ impl fmt::Display for CallError {
                 "TTL '{text}' is not a duration of at least 1 ms (hint: 30s, or a number of milliseconds)"
             ),
             Self::InvalidToken => f.write_str(
-                "the token is not one of 64 hexadecimal digits (hint: send the token of TIDEGATE.ACQUIRE)",
+                "the token is not one of 80 hexadecimal digits (hint: send the token of TIDEGATE.ACQUIRE)",
             ),
             Self::NotUtf8 { index } => {
                 write!(f, "argument {index} is not UTF-8 (hint: domains and attributes are text)")
