@@ -23,6 +23,8 @@ pub struct Rule {
     pub replaces: Vec<Box<str>>,
     /// Names and values that are included in answers.
     pub metadata: Vec<(Box<str>, Box<str>)>,
+    /// No other rule applies to a request to which this rule applies. It has no limits itself.
+    pub is_exemption: bool,
     /// What happens to its limits while the shared store does not answer. If `None`, the default of each limit.
     pub on_store_failure: Option<OnStoreFailure>,
     /// Whether a node may deny from memory while it knows that the shared store would deny.

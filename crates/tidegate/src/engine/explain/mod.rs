@@ -161,7 +161,8 @@ impl DescriptorExplainer<'_> {
     /// The rule that applies to the request and replaces `rule`.
     fn replacing_rule(&self, rule: &Rule) -> Option<&Rule> {
         let mut applying = self.matches.iter().flatten().map(|number| &self.domain.rules()[*number as usize]);
-        applying.find(|other| other.replaces.contains(&rule.name))
+        applying
+            .find(|other| other.replaces.contains(&rule.name) || (other.is_exemption && !rule.is_exemption))
     }
 
     fn limits(&self, rule: &Rule) -> Vec<ExplainedLimit> {
