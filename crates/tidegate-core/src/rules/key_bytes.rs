@@ -87,6 +87,11 @@ pub fn key_text(key: &KeySpec, descriptor: &Descriptor<'_>) -> String {
     key.parts().iter().map(part).collect::<Vec<_>>().join(" ")
 }
 
+/// The parts of a key that a descriptor lacks.
+pub fn missing_key_parts<'k>(key: &'k KeySpec, descriptor: &Descriptor<'_>) -> Vec<&'k KeyPart> {
+    key.parts().iter().filter(|part| value(part, descriptor).is_none()).collect()
+}
+
 fn value<'a>(part: &KeyPart, descriptor: &Descriptor<'a>) -> Option<&'a str> {
     match part {
         KeyPart::Attribute(attribute) => {

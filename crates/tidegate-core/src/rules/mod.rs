@@ -53,7 +53,7 @@ pub use descriptor_tree::DescriptorTree;
 pub use domain::{Apply, Domain, Lookup, Pool};
 pub use evaluation::{Evaluation, EvaluationPhase, NextCall, Progress};
 pub use index::{RuleIndex, RuleMatches};
-pub use key_bytes::{KEY_PART_BYTES_MAX, key_text, value_text};
+pub use key_bytes::{KEY_PART_BYTES_MAX, key_text, missing_key_parts, value_text};
 pub use key_spec::{KeyPart, KeySpec, OnMissingKey};
 pub use matched::{LimitOverride, LimitPosition, LimitRef, MatchedLimit, MatchedLimits, ResolvedLimit};
 pub use mismatch::{AttributeValues, Mismatch};

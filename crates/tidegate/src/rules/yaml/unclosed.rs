@@ -9,6 +9,7 @@ use std::str::CharIndices;
 use crate::rules::{FileId, Span};
 
 /// A bracket that is never closed.
+#[derive(Clone, Copy)]
 pub(super) struct UnclosedBracket {
     pub span: Span,
     pub open: char,
