@@ -43,6 +43,22 @@ fn valid_rules() {
     );
 }
 
+/// Tests that lie beside the rules do not keep the rules from being checked.
+#[test]
+fn tests_beside_rules_are_skipped_with_a_note() {
+    let directory = Directory::new();
+    directory.write("api.yaml", API);
+    let tests = "tests: [ { name: t, steps: [ { request: { user: ann }, times: 9, expect: allowed } ] } ]\n";
+    let path = directory.write("api-tests.yaml", tests);
+    let run = tidegate(&["check", directory.path(), "--deny-warnings"], "");
+    assert!(run.out.ends_with("\nok: 1 file, 1 domain, 2 rules, 0 warnings\n"), "{run:?}");
+    let note =
+        format!("note: not loaded: {path}: it has tests of rules, which `tidegate check --tests` runs\n");
+    assert!(run.err.starts_with(&note), "{run:?}");
+    let run = tidegate(&["check", directory.path(), "--tests", &path], "");
+    assert_eq!((run.code, &*run.out), (Some(1), "0 passed, 1 failed\n"), "{run:?}");
+}
+
 #[test]
 fn worst_cases_of_plans_actions_and_months() {
     let directory = Directory::new();
