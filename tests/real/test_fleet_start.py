@@ -1,4 +1,6 @@
-"""Problems with the store at startup: the server exits with a clear message and a hint, and does not retry forever."""
+"""Problems with the store at startup: the server exits with a clear message and a hint, and does not retry forever.
+
+A store that is only away does not keep a server from starting, unless it is required."""
 
 import os
 import socket
@@ -42,7 +44,7 @@ def test_nobody_is_there(refused, scheme):
     kept = keep_port()
     port = kept.getsockname()[1]
     try:
-        assert f"127.0.0.1:{port}" in refused(f"{scheme}://127.0.0.1:{port}")
+        assert f"127.0.0.1:{port}" in refused(f"{scheme}://127.0.0.1:{port}", "--store-required")
     finally:
         kept.close()
 
@@ -51,7 +53,7 @@ def test_no_sentinel_is_there(refused):
     kept = keep_port()
     port = kept.getsockname()[1]
     try:
-        assert f"127.0.0.1:{port}" in refused(f"redis+sentinel://127.0.0.1:{port}/tide")
+        assert f"127.0.0.1:{port}" in refused(f"redis+sentinel://127.0.0.1:{port}/tide", "--store-required")
     finally:
         kept.close()
 
@@ -64,14 +66,14 @@ def test_sentinels_know_no_master_of_that_name(refused, sentinel_set):
 def test_no_answer_ends_it_too(refused, redis_server, fault_proxy):
     proxy = fault_proxy(redis_server())
     proxy.stalls()
-    assert proxy.address in refused(proxy.url)
+    assert proxy.address in refused(proxy.url, "--store-required")
     assert proxy.connections <= 3, "no reconnect storm"
 
 
 def test_connections_that_end_at_once(refused, redis_server, fault_proxy):
     proxy = fault_proxy(redis_server())
     proxy.resets()
-    assert proxy.address in refused(proxy.url)
+    assert proxy.address in refused(proxy.url, "--store-required")
     assert proxy.connections <= 3, "no reconnect storm"
 
 
@@ -93,7 +95,7 @@ def test_something_else_listens_there(refused):
     thread = threading.Thread(target=answer, daemon=True)
     thread.start()
     try:
-        assert f"127.0.0.1:{port}" in refused(f"redis://127.0.0.1:{port}")
+        assert f"127.0.0.1:{port}" in refused(f"redis://127.0.0.1:{port}", "--store-required")
     finally:
         listener.shutdown(socket.SHUT_RDWR)
         listener.close()

@@ -3,7 +3,7 @@
 use std::fmt::{self, Write as _};
 
 use crate::Timestamp;
-pub use crate::limit::{did_you_mean, parse_duration, parse_number, write_duration};
+pub use crate::limit::{align_hint, did_you_mean, parse_duration, parse_number, write_duration};
 
 /// The longest prefix of `text` that has at most `bytes_max` bytes and ends between two characters.
 ///

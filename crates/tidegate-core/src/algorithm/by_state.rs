@@ -2,7 +2,7 @@
 
 use super::{
     Concurrency, FixedWindow, Gcra, LeakyBucket, LimitAlgorithm, SlidingLog, SlidingWindow, SubWindows,
-    TokenBucket,
+    TokenBucket, WorstCase,
 };
 use crate::{Nanos, OutcomeKind, PackedState, TimedCost, Timestamp, UsageLog, Wait};
 
@@ -42,6 +42,20 @@ pub enum UsageLogAlgorithm {
 }
 
 impl Algorithm {
+    /// The most that it admits for one key, whatever requests come.
+    pub fn worst_case(&self) -> WorstCase {
+        match self {
+            Self::Packed(PackedAlgorithm::Gcra(algorithm)) => algorithm.worst_case(),
+            Self::Packed(PackedAlgorithm::TokenBucket(algorithm)) => algorithm.worst_case(),
+            Self::Packed(PackedAlgorithm::LeakyBucket(algorithm)) => algorithm.worst_case(),
+            Self::Packed(PackedAlgorithm::FixedWindow(algorithm)) => algorithm.worst_case(),
+            Self::Packed(PackedAlgorithm::SlidingWindow(algorithm)) => algorithm.worst_case(),
+            Self::UsageLog(UsageLogAlgorithm::SlidingLog(algorithm)) => algorithm.worst_case(),
+            Self::UsageLog(UsageLogAlgorithm::SubWindows(algorithm)) => algorithm.worst_case(),
+            Self::Leases(algorithm) => algorithm.worst_case(),
+        }
+    }
+
     /// Whether a denied attempt is charged too.
     #[inline]
     pub fn counts_denied(&self) -> bool {

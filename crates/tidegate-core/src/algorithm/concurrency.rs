@@ -7,7 +7,7 @@
 //! *Worst case:* L in flight. A holder that goes on after its lease expired is kept out by the lease's
 //! [`FencingToken`](crate::FencingToken). *State:* 24 bytes per lease.
 
-use super::LimitAlgorithm;
+use super::{LimitAlgorithm, WorstCase, WorstCaseDetail, WorstCaseScope};
 use crate::leases::{Grant, Leases};
 use crate::{Nanos, OutcomeKind, Rate, TimedCost, Timestamp, Wait};
 
@@ -28,6 +28,12 @@ impl Concurrency {
     /// How long a lease lasts.
     pub fn ttl(&self) -> Nanos {
         Nanos::new(u128::from(self.rate.window_ns()))
+    }
+
+    /// L in flight, and any number in a window, because leases are released.
+    pub fn worst_case(&self) -> WorstCase {
+        let detail = WorstCaseDetail::None;
+        WorstCase { units: self.rate.limit(), scope: WorstCaseScope::InFlight, detail }
     }
 
     /// The lease that would be granted at `now`. It ends no later than representable time.

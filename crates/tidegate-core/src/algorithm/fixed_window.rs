@@ -10,7 +10,7 @@
 //! calendar, and a request from before the window (time stepped back) counts in it. The end of a window is computed
 //! only for the first request that counts in it.
 
-use super::{Calendar, LimitAlgorithm};
+use super::{Calendar, LimitAlgorithm, WorstCase, WorstCaseDetail, WorstCaseScope};
 use crate::packed_state::PackedView;
 use crate::rate::UNITS_MAX;
 use crate::{Nanos, OutcomeKind, PackedState, Rate, TimedCost, Timestamp, Wait};
@@ -70,6 +70,20 @@ impl FixedWindow {
     #[inline]
     pub fn edges(&self) -> &Edges {
         &self.edges
+    }
+
+    /// L in the last nanosecond of a window and L in the first of the next. If the first request begins the window,
+    /// that request is not in the last nanosecond.
+    pub fn worst_case(&self) -> WorstCase {
+        let (limit, window_ns) = (self.rate.limit(), self.rate.window_ns());
+        let (units, scope) = match &self.edges {
+            Edges::Epoch => (2 * limit, WorstCaseScope::AnyWindow { window_ns }),
+            Edges::FirstHit => ((2 * limit).saturating_sub(1), WorstCaseScope::AnyWindow { window_ns }),
+            Edges::Calendar(calendar) => {
+                (2 * limit, WorstCaseScope::CalendarEdge { unit: calendar.unit_name() })
+            }
+        };
+        WorstCase { units, scope, detail: WorstCaseDetail::EachWindow(limit) }
     }
 
     /// The state of a key in this window. `None` if no key can be in it.

@@ -18,7 +18,7 @@
 //! When L changes, the whole nanoseconds stay, and with them the used share of the limit. Only the meaning of the
 //! remainder, less than one nanosecond, changes with L.
 
-use super::LimitAlgorithm;
+use super::{LimitAlgorithm, WorstCase, WorstCaseDetail};
 use crate::packed_state::PackedView;
 use crate::rate::UNITS_MAX;
 use crate::{Nanos, OutcomeKind, PackedState, Rate, TimedCost, Timestamp, Wait};
@@ -93,6 +93,22 @@ impl Gcra {
     #[inline]
     pub fn burst(&self) -> u64 {
         self.burst
+    }
+
+    /// A full bucket, and what flows in until the last nanosecond of the window. With a burst of one, every unit comes at
+    /// a whole nanosecond, so a rate of nearly one unit per nanosecond admits less.
+    pub fn worst_case(&self) -> WorstCase {
+        let (limit, window_ns) = (self.rate.limit(), self.rate.window_ns());
+        if limit == 0 {
+            return WorstCase::in_any_window(window_ns, 0);
+        }
+        let refill = u128::from(limit) * u128::from(window_ns - 1) / u128::from(window_ns);
+        let last_after_ns = (refill * u128::from(window_ns)).div_ceil(u128::from(limit));
+        // Both are less than L and W.
+        let [refill, last_after_ns] =
+            [refill, last_after_ns].map(|value| u64::try_from(value).unwrap_or(u64::MAX));
+        WorstCase::in_any_window(window_ns, self.burst + refill)
+            .with_detail(WorstCaseDetail::Burst { at_once: self.burst, last_after_ns })
     }
 
     /// c·W/L: how far a cost moves the arrival time. A limit of zero is treated as one.

@@ -9,7 +9,7 @@
 //!
 //! *Worst case:* Q + 1 admitted in an instant; what leaves never exceeds L per W. *State:* 16 bytes.
 
-use super::{Gcra, LimitAlgorithm};
+use super::{Gcra, LimitAlgorithm, WorstCase, WorstCaseDetail};
 use crate::{Nanos, OutcomeKind, PackedState, Rate, TimedCost, Timestamp, Wait};
 
 /// L per W, queue Q.
@@ -33,6 +33,12 @@ impl LeakyBucket {
     #[inline]
     pub fn as_gcra(&self) -> &Gcra {
         &self.departures
+    }
+
+    /// One unit leaves, Q wait, and others take the place of those that leave. What leaves is a GCRA with burst 1.
+    pub fn worst_case(&self) -> WorstCase {
+        let leave = Gcra::new(self.rate(), 1).worst_case().units;
+        self.departures.worst_case().with_detail(WorstCaseDetail::Leave(leave))
     }
 
     /// The most units that may wait.

@@ -36,6 +36,7 @@ mod sliding_log;
 mod sliding_window;
 mod sub_windows;
 mod token_bucket;
+mod worst_case;
 
 pub use align::{Align, CalendarSpec, Weekday};
 pub use by_state::{Algorithm, PackedAlgorithm, UsageLogAlgorithm};
@@ -48,6 +49,8 @@ pub use sliding_log::SlidingLog;
 pub use sliding_window::{SlidingWindow, WindowPair};
 pub use sub_windows::{SUB_WINDOWS_DEFAULT, SUB_WINDOWS_MAX, SubWindows};
 pub use token_bucket::TokenBucket;
+pub(crate) use worst_case::WorstCaseDetail;
+pub use worst_case::{WorstCase, WorstCaseScope};
 
 #[cfg(feature = "calendar")]
 pub use calendar::Calendar;

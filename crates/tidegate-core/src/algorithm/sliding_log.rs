@@ -6,7 +6,7 @@
 //!
 //! *Worst case:* L in any W. *State:* 16 bytes for each distinct instant that can still matter, at most L + 1.
 
-use super::LimitAlgorithm;
+use super::{LimitAlgorithm, WorstCase, WorstCaseDetail};
 use crate::usage_log::Horizon;
 use crate::{Nanos, OutcomeKind, Rate, TimedCost, Timestamp, UsageLog, Wait};
 
@@ -29,6 +29,15 @@ impl SlidingLog {
     #[inline]
     pub fn min_interval_ns(&self) -> u64 {
         self.min_interval_ns
+    }
+
+    /// L, because every window is counted exactly.
+    pub fn worst_case(&self) -> WorstCase {
+        let worst_case = WorstCase::in_any_window(self.rate.window_ns(), self.rate.limit());
+        match self.min_interval_ns {
+            0 => worst_case,
+            interval_ns => worst_case.with_detail(WorstCaseDetail::Apart { interval_ns }),
+        }
     }
 
     /// The instant to decide by: never before the newest entry.

@@ -14,7 +14,7 @@
 //! that matters is the end of a window. Windows are at least a millisecond long, so the upper bits of that instant
 //! identify the window even without the low 19 bits.
 
-use super::LimitAlgorithm;
+use super::{LimitAlgorithm, WorstCase, WorstCaseDetail};
 use crate::packed_state::{PackedView, SPARE_INSTANT_BITS};
 use crate::rate::UNITS_MAX;
 use crate::{Nanos, OutcomeKind, PackedState, Rate, TimedCost, Timestamp, Wait};
@@ -76,6 +76,15 @@ impl SlidingWindow {
     #[inline]
     pub fn rate(&self) -> Rate {
         self.rate
+    }
+
+    /// L in the last nanosecond of a window. Their weight fades by L per W, and the rest of the span is W - 2 ns of the
+    /// next window.
+    pub fn worst_case(&self) -> WorstCase {
+        let (limit, window_ns) = (self.rate.limit(), self.rate.window_ns());
+        let faded = u128::from(limit) * u128::from(window_ns - 2) / u128::from(window_ns);
+        let units = limit + u64::try_from(faded).unwrap_or(limit);
+        WorstCase::in_any_window(window_ns, units).with_detail(WorstCaseDetail::LongRun(limit))
     }
 
     /// The state of a key with this usage. `None` if no key can have it.

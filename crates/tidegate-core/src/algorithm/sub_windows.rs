@@ -7,7 +7,7 @@
 //! *Worst case:* strict, L in any W; not strict, up to 2L in W and L in W - W/n. *State:* 16 bytes for each sub-window
 //! in use, at most n + 1 of them.
 
-use super::LimitAlgorithm;
+use super::{LimitAlgorithm, WorstCase, WorstCaseDetail};
 use crate::usage_log::Horizon;
 use crate::{Nanos, OutcomeKind, Rate, TimedCost, Timestamp, UsageLog, Wait};
 
@@ -41,6 +41,20 @@ impl SubWindows {
     #[inline]
     pub fn is_strict(&self) -> bool {
         self.strict
+    }
+
+    /// L if strict. Otherwise L in the last nanosecond of a sub-window count only until n - 1 further sub-windows have
+    /// passed, and then L fit again.
+    pub fn worst_case(&self) -> WorstCase {
+        let (limit, window_ns) = (self.rate.limit(), self.rate.window_ns());
+        if self.strict {
+            return WorstCase::in_any_window(window_ns, limit);
+        }
+        let span_ns = window_ns - window_ns.div_ceil(u64::from(self.sub_windows));
+        WorstCase::in_any_window(window_ns, 2 * limit).with_detail(match span_ns {
+            0 => WorstCaseDetail::None,
+            span_ns => WorstCaseDetail::Shorter { units: limit, span_ns },
+        })
     }
 
     /// The number of the sub-window that contains an instant.

@@ -12,7 +12,7 @@
 //!
 //! *Worst case:* B + L·τ/W units in any span τ. *State:* 16 bytes.
 
-use super::{Gcra, LimitAlgorithm};
+use super::{Gcra, LimitAlgorithm, WorstCase};
 use crate::{Nanos, OutcomeKind, PackedState, TimedCost, Timestamp, Wait};
 
 /// L per W, burst B.
@@ -24,6 +24,11 @@ impl TokenBucket {
     #[inline]
     pub fn as_gcra(&self) -> &Gcra {
         &self.0
+    }
+
+    /// That of the same limit as a GCRA.
+    pub fn worst_case(&self) -> WorstCase {
+        self.0.worst_case()
     }
 }
 

@@ -7,7 +7,7 @@ use super::AlgorithmName;
 #[cfg(doc)]
 use super::LimitSpec;
 use crate::algorithm::{
-    Calendar, Edges, FixedWindow, PackedAlgorithm, SlidingLog, TokenBucket, UsageLogAlgorithm,
+    Calendar, Edges, FixedWindow, PackedAlgorithm, SlidingLog, TokenBucket, UsageLogAlgorithm, WorstCase,
 };
 use crate::{Algorithm, Rate, Timestamp};
 
@@ -58,6 +58,20 @@ impl Limit {
             }
             None => self.rate().window_ns(),
         }
+    }
+
+    /// The most that it admits for one key, whatever requests come.
+    ///
+    /// ```
+    /// use tidegate_core::Limit;
+    ///
+    /// let limit: Limit = "100 per minute".parse()?;
+    /// assert_eq!(limit.worst_case().units, 199);
+    /// assert_eq!(limit.worst_case().to_string(), "199 in any 1m: 100 at once and 99 more within 59.4s");
+    /// # Ok::<(), tidegate_core::LimitError>(())
+    /// ```
+    pub fn worst_case(&self) -> WorstCase {
+        self.algorithm.worst_case()
     }
 
     /// The exact sliding log at the same [rate](Self::rate), which the other algorithms approximate.

@@ -18,12 +18,13 @@ mod release_rate;
 mod resize;
 mod spec;
 mod spec_text;
+mod suggest;
 
 pub use algorithm_name::AlgorithmName;
 pub use builder::LimitBuilder;
 pub use checked_limit::Limit;
 pub use duration::{parse as parse_duration, write as write_duration};
 pub use error::{LimitError, did_you_mean};
-pub use parse::number as parse_number;
+pub use parse::{align_hint, number as parse_number};
 pub use release_rate::ReleaseRate;
 pub use spec::LimitSpec;

@@ -2,11 +2,12 @@
 //!
 //! ```text
 //! text form   100 per minute      10/s burst 20      5 per 30s
+//!             deny                0
 //! long form   {algorithm: gcra, limit: 7, per: 1s, burst: 3}
 //!             {algorithm: fixed_window, limit: 1000, per: month, align: {tz: Europe/Paris, day_of_month: 15}}
 //! ```
 
-use super::{AlgorithmName, LimitError, LimitSpec, calendar_text, duration};
+use super::{AlgorithmName, LimitError, LimitSpec, calendar_text, duration, suggest};
 use crate::algorithm::Align;
 
 /// A longer text is not a limit.
@@ -44,8 +45,9 @@ pub fn number(field: &str, text: &str) -> Result<u64, LimitError> {
             LimitError::new(format!("{field} `{text}` is too large"), "numbers here fit 64 bits")
         });
     }
-    let hint = match digits.strip_prefix('-') {
-        Some(positive) if positive.parse::<u64>().is_ok() => format!("{field} cannot be negative"),
+    let hint = match (digits.strip_prefix('-'), suggest::whole_number(&digits)) {
+        (Some(positive), _) if positive.parse::<u64>().is_ok() => format!("{field} cannot be negative"),
+        (_, Some(meant)) => format!("did you mean `{meant}`?"),
         _ => "write a whole number like 100".to_owned(),
     };
     Err(LimitError::new(format!("{field} `{text}` is not a whole number"), hint))
@@ -67,14 +69,26 @@ pub(super) fn fields(text: &str) -> Result<Vec<(&str, &str)>, LimitError> {
     Ok(fields)
 }
 
-/// `L per W [burst B]`, `L/W [burst B]`.
+/// `L per W [burst B]`, `L/W [burst B]`, or `deny` or `0`, which need no window.
 fn text_form(text: &str) -> Result<LimitSpec, LimitError> {
+    if matches!(text.trim(), "deny" | "0") {
+        return Ok(LimitSpec::deny());
+    }
+    strict_text_form(text).map_err(|error| match suggest::hint(text) {
+        Some(hint) => LimitError::new(error.problem(), hint),
+        None => error,
+    })
+}
+
+fn strict_text_form(text: &str) -> Result<LimitSpec, LimitError> {
     let not_a_limit = || {
-        LimitError::new(
-            format!("`{}` is not a limit", text.trim()),
-            "write for example `100 per minute`, `10/s burst 20`, `5 per 30s` or \
-             `{algorithm: sliding_window, limit: 100, per: 60s}`",
-        )
+        let hint = match suggest::whole_number(text) {
+            Some(units) => format!("per how long? Write for example `{units} per minute`"),
+            None => "write for example `100 per minute`, `10/s burst 20`, `5 per 30s` or \
+                     `{algorithm: sliding_window, limit: 100, per: 60s}`"
+                .to_owned(),
+        };
+        LimitError::new(format!("`{}` is not a limit", text.trim()), hint)
     };
     let lower = text.to_lowercase();
     let (rate, burst) = match lower.split_once("burst") {
@@ -117,8 +131,12 @@ fn long_form(text: &str) -> Result<LimitSpec, LimitError> {
         (Some(limit), Some(per_ns)) => {
             (spec.limit, spec.per_ns) = (number("limit", limit)?, per_ns);
         }
+        // A limit without a window. `build` checks the rest.
+        (Some(limit), None) if spec.algorithm == Some(AlgorithmName::Concurrency) && is_digits(limit) => {
+            spec.limit = number("limit", limit)?;
+        }
         // The rate may be in one field, as in `limit: 5 per minute`.
-        (Some(limit), None) if !limit.bytes().all(|b| b.is_ascii_digit() || b == b'_') => {
+        (Some(limit), None) if limit == "0" || !is_digits(limit) => {
             let rate = text_form(limit)?;
             if rate.burst.is_some() && spec.burst.is_some() {
                 return Err(LimitError::new("burst is given twice", "leave one of them out"));
@@ -126,16 +144,16 @@ fn long_form(text: &str) -> Result<LimitSpec, LimitError> {
             (spec.limit, spec.per_ns) = (rate.limit, rate.per_ns);
             spec.burst = rate.burst.or(spec.burst);
         }
-        // A limit without a window. `build` checks the rest.
-        (Some(limit), None) if spec.algorithm == Some(AlgorithmName::Concurrency) => {
-            spec.limit = number("limit", limit)?;
-        }
         (Some(_), None) => {
             return Err(LimitError::new("field `per` is missing", "add for example `per: 1m`"));
         }
         (None, _) => return Err(LimitError::new("field `limit` is missing", "add for example `limit: 100`")),
     }
     Ok(spec)
+}
+
+fn is_digits(text: &str) -> bool {
+    text.bytes().all(|b| b.is_ascii_digit() || b == b'_')
 }
 
 fn boolean(field: &str, value: &str) -> Result<bool, LimitError> {
@@ -156,7 +174,24 @@ fn align(value: &str) -> Result<Align, LimitError> {
     match value {
         "epoch" => Ok(Align::Epoch),
         "first_hit" => Ok(Align::FirstHit),
-        _ => Err(LimitError::unknown("align", value, &["epoch", "first_hit", CALENDAR_FORM])),
+        _ => Err(LimitError::new(format!("unknown align `{value}`"), align_hint(value))),
+    }
+}
+
+/// How to write an alignment that is neither `epoch` nor `first_hit`.
+pub fn align_hint(value: &str) -> String {
+    match value {
+        "day" | "week" | "month" | "calendar" => {
+            format!("windows of a calendar need a time zone: `per: month, align: {CALENDAR_FORM}`")
+        }
+        zone if zone.contains('/') || ["UTC", "GMT"].contains(&zone) => {
+            format!("a time zone is written `align: {{tz: {zone}}}`")
+        }
+        _ => {
+            let known = ["epoch", "first_hit", CALENDAR_FORM];
+            super::did_you_mean(value, &known)
+                .unwrap_or_else(|| format!("expected one of: {}", known.join(", ")))
+        }
     }
 }
 

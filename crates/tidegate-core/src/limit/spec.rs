@@ -71,6 +71,11 @@ impl LimitSpec {
         Self { limit, per_ns, ..Self::default() }
     }
 
+    /// The limit that denies every request. It needs no window; the shortest that people read easily is enough.
+    pub fn deny() -> Self {
+        Self::new(0, 1_000_000_000)
+    }
+
     /// Builds the limit, if every field is in range and fits the algorithm.
     pub fn build(self) -> Result<Limit, LimitError> {
         let algorithm = self.algorithm.unwrap_or_default();

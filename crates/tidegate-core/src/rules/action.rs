@@ -1,6 +1,9 @@
 //! What a rule does when a limit is exceeded.
 
+use std::fmt;
+
 use crate::Nanos;
+use crate::text::write_duration;
 
 /// What happens to a request that is over a limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,4 +55,42 @@ pub enum ElasticSource {
     Pool(Box<str>),
     /// A pushed signal from 0 to 1: L is `min` at 0 and `max` at 1. Without a signal, L is as written.
     Signal(Box<str>),
+}
+
+impl Action {
+    /// Its name in rules.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Reject => "reject",
+            Self::Shadow => "shadow",
+            Self::ShadowBan => "shadow_ban",
+            Self::Delay { .. } => "delay",
+            Self::Soft(_) => "soft",
+            Self::Elastic(_) => "elastic",
+            Self::Quota => "quota",
+        }
+    }
+}
+
+/// As written in rules, without the braces around it.
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())?;
+        match self {
+            Self::Reject | Self::Shadow | Self::ShadowBan | Self::Quota => Ok(()),
+            Self::Delay { max_wait } => {
+                let max_wait_ns = u64::try_from(max_wait.get()).unwrap_or(u64::MAX);
+                write!(f, " {{max_wait: {}}}", write_duration(max_wait_ns))
+            }
+            Self::Soft(Margin::Percent(percent)) => write!(f, " {{margin: {percent}%}}"),
+            Self::Soft(Margin::Unlimited) => f.write_str(" {margin: unlimited}"),
+            Self::Elastic(Elastic { min, max, source }) => {
+                let (by, name) = match source {
+                    ElasticSource::Pool(name) => ("pool", name),
+                    ElasticSource::Signal(name) => ("signal", name),
+                };
+                write!(f, " {{min: {min}, max: {max}, {by}: {name}}}")
+            }
+        }
+    }
 }

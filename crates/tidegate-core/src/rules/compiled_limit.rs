@@ -188,7 +188,7 @@ impl CounterVersions {
 }
 
 /// The limit plus this many percent, rounded down, but at least one unit more.
-fn with_margin(limit: &Limit, percent: u32) -> Limit {
+pub(super) fn with_margin(limit: &Limit, percent: u32) -> Limit {
     let units = limit.rate().limit();
     let more = u128::from(units) * u128::from(percent) / 100;
     let more = u64::try_from(more).unwrap_or(u64::MAX).max(u64::from(units > 0));

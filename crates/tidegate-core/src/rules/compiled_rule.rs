@@ -20,7 +20,16 @@ pub(super) struct CompiledRule {
     limits: Vec<CompiledLimit>,
     tiers: CompiledTiers,
     candidate: Option<u32>,
-    pub(super) replaces: Vec<u32>,
+    replaces: Replaces,
+}
+
+/// Which other rules of the domain a rule replaces.
+#[derive(Debug)]
+enum Replaces {
+    /// These, in ascending order.
+    Rules(Vec<u32>),
+    /// All that are not exemptions themselves.
+    All,
 }
 
 /// The positions of limits in a compiled rule.
@@ -66,6 +75,15 @@ impl CompiledRule {
     /// The position of its candidate.
     pub(super) fn candidate(&self) -> Option<u32> {
         self.candidate
+    }
+
+    /// Whether it replaces the rule `other`, which is at this position in the domain.
+    #[inline]
+    pub(super) fn replaces(&self, position: u32, other: &Self) -> bool {
+        match &self.replaces {
+            Replaces::Rules(positions) => positions.binary_search(&position).is_ok(),
+            Replaces::All => !matches!(other.replaces, Replaces::All),
+        }
     }
 
     /// Supersedes the limits of the rule that had the same identity before. If a rule has no tiers any more, it
@@ -163,6 +181,7 @@ impl RuleCompiler<'_> {
         let mut replaces: Vec<u32> =
             rule.replaces.iter().map(|name| index(name)).collect::<Result<_, _>>()?;
         replaces.sort_unstable();
+        let replaces = if rule.is_exemption { Replaces::All } else { Replaces::Rules(replaces) };
         Ok(CompiledRule { identity, limits, tiers, candidate, replaces })
     }
 

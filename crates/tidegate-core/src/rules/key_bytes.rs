@@ -110,6 +110,11 @@ pub fn counted_value<'a>(part: &KeyPart, text: &'a str) -> Option<Cow<'a, str>> 
     })
 }
 
+/// The parts of a key that a descriptor lacks.
+pub fn missing_key_parts<'k>(key: &'k KeySpec, descriptor: &Descriptor<'_>) -> Vec<&'k KeyPart> {
+    key.parts().iter().filter(|part| key_value(part, descriptor).is_none()).collect()
+}
+
 fn value<'a>(part: &KeyPart, descriptor: &Descriptor<'a>) -> Option<&'a str> {
     match part {
         KeyPart::Attribute(attribute) => {

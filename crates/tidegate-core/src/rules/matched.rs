@@ -287,7 +287,7 @@ impl MatchedLimits {
             }
         }
         let replaces = |(index, other): &(u32, u32), rule: u32| {
-            domain.compiled(*other).replaces.binary_search(&rule).is_ok()
+            domain.compiled(*other).replaces(rule, domain.compiled(rule))
                 && !domain.rules()[*other as usize].has_unread_value(&request.descriptors[*index as usize])
         };
         for (index, rule) in &matching {

@@ -55,7 +55,7 @@ pub use descriptor_tree::DescriptorTree;
 pub use domain::{Apply, Domain, Lookup, Pool};
 pub use evaluation::{Evaluation, EvaluationPhase, NextCall, Progress};
 pub use index::{RuleIndex, RuleMatches};
-pub use key_bytes::{KEY_PART_BYTES_MAX, counted_value, key_text, key_value, value_text};
+pub use key_bytes::{KEY_PART_BYTES_MAX, counted_value, key_text, key_value, missing_key_parts, value_text};
 pub use key_spec::{KeyPart, KeySpec, OnMissingKey};
 pub use matched::{LimitOverride, LimitPosition, LimitRef, MatchedLimit, MatchedLimits, ResolvedLimit};
 pub use mismatch::{AttributeValues, Mismatch};

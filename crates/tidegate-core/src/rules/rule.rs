@@ -1,7 +1,9 @@
 //! A rule: what it matches, and which limits apply.
 
+use super::compiled_limit::with_margin;
 use super::name_history::{CounterName, NameHistory};
-use super::{Action, Attribute, KeySpec, Margin, OnMissingKey, Pattern};
+use super::{Action, Attribute, Descriptor, KeySpec, Margin, OnMissingKey, Pattern};
+use crate::algorithm::WorstCase;
 use crate::{Algorithm, DenyCache, Limit, LimitId, OnStoreFailure};
 
 /// A checked rule, before it is compiled.
@@ -21,6 +23,8 @@ pub struct Rule {
     pub candidate: Option<RuleLimit>,
     /// Rules that do not apply to a request to which this rule applies.
     pub replaces: Vec<Box<str>>,
+    /// No other rule applies to a request to which this rule applies. It has no limits itself.
+    pub is_exemption: bool,
     /// Names and values that are included in answers.
     pub metadata: Vec<(Box<str>, Box<str>)>,
     /// What happens to its limits while the shared store does not answer. If `None`, the default of each limit.
@@ -126,6 +130,15 @@ impl Rule {
     }
 }
 
+impl Tiers {
+    /// The plan of a descriptor. `None` if it has the limits of the default.
+    pub fn plan_of(&self, descriptor: &Descriptor<'_>) -> Option<&str> {
+        let value = self.attribute.comparable_part(descriptor.value(&self.attribute)?);
+        let mut plans = self.plans.iter().map(|(plan, _)| &**plan);
+        plans.find(|plan| self.attribute.case().are_equal(value, plan))
+    }
+}
+
 impl RuleLimit {
     /// The identity of the limit at a position in its rule. It is the same before and after a change.
     pub fn counter_id(&self, position: usize) -> LimitId {
@@ -135,6 +148,16 @@ impl RuleLimit {
     /// Whether the limit can deny a request.
     pub fn is_enforced(&self) -> bool {
         !matches!(self.action, Action::Shadow | Action::Quota | Action::Soft(Margin::Unlimited))
+    }
+
+    /// The most that the rule admits under this limit for one key. `None` if it never denies.
+    pub fn worst_case(&self) -> Option<WorstCase> {
+        match &self.action {
+            Action::Reject | Action::ShadowBan | Action::Delay { .. } => Some(self.limit.worst_case()),
+            Action::Soft(Margin::Percent(percent)) => Some(with_margin(&self.limit, *percent).worst_case()),
+            Action::Elastic(elastic) => Some(self.limit.resized(elastic.max).worst_case()),
+            Action::Shadow | Action::Quota | Action::Soft(Margin::Unlimited) => None,
+        }
     }
 
     pub(super) fn name_history(&self, position: usize) -> NameHistory<LimitId> {

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use tidegate::rules::{Domain, Report, TestResult, TestResults, TestStatus};
 
 use super::is_unreadable;
+use super::worst_cases::WorstCases;
 use crate::output::{self, CommandStatus, Failure};
 use crate::text;
 
@@ -14,6 +15,7 @@ pub(super) struct Findings {
     report: Report,
     domains: usize,
     rules: usize,
+    worst_cases: WorstCases,
     pub result: CheckResult,
     pub deny_warnings: bool,
 }
@@ -38,7 +40,14 @@ pub(super) struct ExplainedRequest {
 impl Findings {
     pub fn new(report: Report, domains: &[Domain]) -> Self {
         let rules = domains.iter().map(|domain| domain.rules.len()).sum();
-        Self { report, domains: domains.len(), rules, result: CheckResult::Nothing, deny_warnings: false }
+        Self {
+            report,
+            domains: domains.len(),
+            rules,
+            worst_cases: WorstCases::of(domains),
+            result: CheckResult::Nothing,
+            deny_warnings: false,
+        }
     }
 
     pub fn status(&self) -> CommandStatus {
@@ -82,7 +91,8 @@ impl Findings {
                 format!("{} passed, {} failed\n", results.passed(), results.failed())
             }
             CheckResult::Nothing if self.status() == CommandStatus::Success => {
-                let mut summary = format!("ok: {}", count_noun(self.report.file_names().len(), "file"));
+                let mut summary = self.worst_cases.to_text();
+                let _ = write!(summary, "ok: {}", count_noun(self.report.file_names().len(), "file"));
                 let counts =
                     [(self.domains, "domain"), (self.rules, "rule"), (self.report.warnings(), "warning")];
                 for (count, what) in counts {
@@ -102,7 +112,7 @@ impl Findings {
         document["domains"] = self.domains.into();
         document["rules"] = self.rules.into();
         match &self.result {
-            CheckResult::Nothing => {}
+            CheckResult::Nothing => document["limits"] = self.worst_cases.to_json(),
             CheckResult::Explained(explained) => document["explanation"] = explained.json.clone(),
             CheckResult::Tests(results) => document["tests"] = tests_json(results),
             CheckResult::BadTests(report) => document["tests"] = output::parse_json(&report.to_json()),

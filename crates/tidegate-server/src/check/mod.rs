@@ -4,11 +4,13 @@
 //! files    ->  LoadedRules or Report    tidegate::rules
 //! request  ->  Explanation              explain.rs, ../json/
 //! tests    ->  TestResults              tidegate::rules::RuleTests
+//! rules    ->  WorstCases               worst_cases.rs
 //! Findings ->  text or JSON             findings.rs
 //! ```
 
 mod explain;
 mod findings;
+mod worst_cases;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -22,7 +24,7 @@ use crate::output::{self, Failure};
 /// Check rules, explain a request, or run tests of the rules
 ///
 /// Reads rules from files and directories as the server does, and reports all errors at once, with warnings for rules
-/// that are valid but probably not intended. With --request, explains which rules apply to a request and why the
+/// that are valid but probably not intended. Lists the most that each limit admits. With --request, explains which rules apply to a request and why the
 /// others do not. With --tests, runs tests that state how the rules must decide.
 #[derive(Args, Debug)]
 #[command(after_long_help = include_str!("../help/check.txt"))]

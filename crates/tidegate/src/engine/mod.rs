@@ -66,7 +66,8 @@ pub use active_rules::ActiveRules;
 pub use admitted::{AdmittedRequest, RequestRefused};
 pub use error::EngineError;
 pub use explain::{
-    EXPLAINED_RULES_MAX, ExplainedDescriptor, ExplainedLimit, ExplainedRule, Explanation, RuleStatus,
+    EXPLAINED_RULES_MAX, ExplainedDescriptor, ExplainedLimit, ExplainedPlan, ExplainedRule, Explanation,
+    RuleStatus,
 };
 pub use future::{AcquireRequestFuture, DecideFuture};
 pub use operations::{ChargeResponse, CheckedCharge};

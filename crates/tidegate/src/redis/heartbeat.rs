@@ -34,6 +34,10 @@ const INTERVAL_BEFORE_FIRST_REPLY: Duration = Duration::from_millis(200);
 /// How long a node counts as live after its last heartbeat.
 const LIVE_FOR_US: u64 = 10_000_000;
 
+/// How long the list of nodes stays in Redis without a heartbeat: longer than nearly every counter, so that a
+/// Redis with `volatile-ttl` evicts counters first.
+const LIST_TTL_MS: u64 = 366 * 24 * 3_600_000;
+
 /// How many of the last replies count: those of ten seconds, as long as a node stays live.
 const RECENT_COUNTS_MAX: usize = 6;
 
@@ -130,7 +134,8 @@ impl Heartbeat {
             .arg(1)
             .arg(&*self.key)
             .arg(&*self.id)
-            .arg(LIVE_FOR_US);
+            .arg(LIVE_FOR_US)
+            .arg(LIST_TTL_MS);
         let mut replies =
             servers.send(location.server, vec![SlotCommand { slot: location.slot, command }]).await;
         if let Some(Ok(Value::Int(count))) = replies.results.pop()

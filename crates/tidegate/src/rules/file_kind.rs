@@ -7,7 +7,9 @@ pub(super) enum FileKind {
     Native,
     /// It has `descriptors`, for envoyproxy/ratelimit.
     Envoy,
-    /// Neither, or it is not text.
+    /// It has `tests` of rules.
+    Tests,
+    /// None of these, or it is not text.
     Other,
 }
 
@@ -27,6 +29,8 @@ impl FileKind {
             Self::Native
         } else if has_field(text, "descriptors") {
             Self::Envoy
+        } else if has_field(text, "tests") {
+            Self::Tests
         } else {
             Self::Other
         }
@@ -64,6 +68,8 @@ mod tests {
             ("domain: a\nrules:\n  - name: b\n", FileKind::Native),
             ("rules: []", FileKind::Native),
             ("{domain: a, rules: []}", FileKind::Native),
+            ("tests:\n  - name: a\n    domain: rules\n", FileKind::Tests),
+            ("domain: a\ntests: []\nrules: []\n", FileKind::Native),
             ("domain: a\n", FileKind::Other),
             ("# About descriptors: they are lists\n", FileKind::Other),
             ("  descriptors: nested\n", FileKind::Other),

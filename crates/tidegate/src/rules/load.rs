@@ -130,5 +130,11 @@ fn read_rules_file(reader: &mut Reader<'_>, root: &Node) -> Option<RulesFile> {
     if envoy::is_envoy_file(root) {
         return envoy::read(reader, root);
     }
+    if root.get("tests").is_some() && root.get("rules").is_none() {
+        let message = "the file has tests of rules, and no rules";
+        let hint = "run the tests with `tidegate check RULES --tests FILE`";
+        reader.push(Diagnostic::error("tests-file", root.span, message).hint(hint));
+        return None;
+    }
     native::read(reader, root)
 }

@@ -106,7 +106,7 @@ impl FileReader {
             entries.into_iter().partition(|entry| entry.is_rules_file() && !entry.is_hidden());
         let (rules_files, broken): (Vec<_>, Vec<_>) =
             rules_files.into_iter().partition(|entry| matches!(entry.kind, EntryKind::File));
-        rules_files.iter().for_each(|entry| self.add_file(&entry.path));
+        rules_files.iter().for_each(|entry| self.add_rules_file(entry));
         let is_native = |file: &InputFile| {
             file.content.as_ref().is_ok_and(|content| FileKind::of(content) == FileKind::Native)
         };
@@ -119,6 +119,17 @@ impl FileReader {
         }
         if self.input.files.len() == before {
             self.add_error(path, "empty-directory", "the directory has no rules files".to_owned());
+        }
+    }
+
+    /// Adds a file with the name of a rules file, unless it has tests.
+    fn add_rules_file(&mut self, entry: &DirectoryEntry) {
+        self.add_file(&entry.path);
+        let is_tests = |file: &mut InputFile| {
+            file.content.as_ref().is_ok_and(|content| FileKind::of(content) == FileKind::Tests)
+        };
+        if self.options.is_some() && self.input.files.pop_if(is_tests).is_some() {
+            self.skip(entry, TESTS_REASON);
         }
     }
 
@@ -171,6 +182,7 @@ impl FileReader {
                 (FileKind::Native, _) => {
                     self.skip(entry, "native rules are read from *.yaml and *.yml of the directory itself");
                 }
+                (FileKind::Tests, _) => self.skip(entry, TESTS_REASON),
                 (FileKind::Other, false) => self.skip(entry, "it has no `descriptors`"),
             },
         }
@@ -240,6 +252,9 @@ impl FileReader {
             .push(InputFile { name: path.to_string_lossy().into(), content: Err(diagnostic.into()) });
     }
 }
+
+/// Why a file with tests is not loaded.
+const TESTS_REASON: &str = "it has tests of rules, which `tidegate check --tests` runs";
 
 const TOO_MANY_FILES: &str = "too-many-files";
 

@@ -23,13 +23,17 @@ const INVALID: &[(&str, &str, &str)] = &[
     // Not a limit at all.
     ("", "`` is not a limit", NOT_A_LIMIT),
     ("hello", "`hello` is not a limit", NOT_A_LIMIT),
-    ("5", "`5` is not a limit", NOT_A_LIMIT),
+    ("5", "`5` is not a limit", "per how long? Write for example `5 per minute`"),
+    ("10k", "`10k` is not a limit", "per how long? Write for example `10000 per minute`"),
     ("5 per", "`5 per` is not a limit", NOT_A_LIMIT),
     ("per minute", "`per minute` is not a limit", NOT_A_LIMIT),
     ("/", "`/` is not a limit", NOT_A_LIMIT),
     // The number.
     ("-5 per second", "limit `-5` is not a whole number", "limit cannot be negative"),
-    ("1.5 per second", "limit `1.5` is not a whole number", WHOLE_NUMBER),
+    ("1.5 per second", "limit `1.5` is not a whole number", "did you mean `3 per 2s`?"),
+    ("10k per second", "limit `10k` is not a whole number", "did you mean `10000 per second`?"),
+    ("{limit: 10k, per: 1s}", "limit `10k` is not a whole number", "did you mean `10000`?"),
+    ("100r/m", "limit `100r` is not a whole number", "did you mean `100 per minute`?"),
     ("1e3 per second", "limit `1e3` is not a whole number", WHOLE_NUMBER),
     ("{limit: -5, per: 1s}", "limit `-5` is not a whole number", "limit cannot be negative"),
     ("{limit: , per: 1s}", "limit `` is not a whole number", WHOLE_NUMBER),
@@ -99,6 +103,16 @@ const INVALID: &[(&str, &str, &str)] = &[
     (
         "{algorithm: fixed_window, limit: 5, per: 1s, align: calendar}",
         "unknown align `calendar`",
+        "windows of a calendar need a time zone: `per: month, align: {tz: Europe/Paris}`",
+    ),
+    (
+        "{algorithm: fixed_window, limit: 5, per: 1s, align: Europe/Berlin}",
+        "unknown align `Europe/Berlin`",
+        "a time zone is written `align: {tz: Europe/Berlin}`",
+    ),
+    (
+        "{algorithm: fixed_window, limit: 5, per: 1s, align: midnight}",
+        "unknown align `midnight`",
         "expected one of: epoch, first_hit, {tz: Europe/Paris}",
     ),
     // Leases.

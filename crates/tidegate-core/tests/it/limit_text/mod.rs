@@ -39,6 +39,10 @@ fn the_text_form_is_read() {
         ("5 PER Minute", 5, MINUTE),
         ("1_000_000 per day", 1_000_000, DAY),
         ("0 per second", 0, SECOND),
+        ("0", 0, SECOND),
+        (" deny ", 0, SECOND),
+        ("{limit: 0}", 0, SECOND),
+        ("{limit: deny}", 0, SECOND),
         ("1099511627775 per 3650d", (1 << 40) - 1, 3650 * DAY),
     ] {
         assert_reads(text, LimitSpec::new(limit, per_ns));

@@ -5,6 +5,7 @@
 //! | `against_models` | each algorithm matches its model, in every field of every outcome |
 //! | `equivalences` | ways to decide that must agree do |
 //! | `worst_cases` | the most that each algorithm admits, and the most that it stores |
+//! | `worst_case_attacks` | the worst case that each limit states is exact |
 //! | `calendars` | the days, weeks and months of time zones |
 //! | `refunds` | a refund undoes a charge |
 //! | `changed_limits` | counts survive a change of L or burst |
@@ -30,6 +31,7 @@ mod refunds;
 mod release_rates;
 mod requests;
 mod shares;
+mod worst_case_attacks;
 mod worst_cases;
 
 use tidegate_testing::proptest_config;

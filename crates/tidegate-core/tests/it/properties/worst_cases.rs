@@ -14,7 +14,7 @@ use crate::properties::{limits, proptest_config};
 use crate::subject::Subject;
 
 /// The requests that `spec` admits, with a clock that does not step back.
-fn admitted(spec: &LimitSpec, requests: Requests) -> Vec<Event> {
+pub fn admitted(spec: &LimitSpec, requests: Requests) -> Vec<Event> {
     let mut subject = Subject::from_spec(spec);
     let mut driver = requests.ordered_driver(spec);
     let mut admitted = Vec::new();
@@ -40,7 +40,7 @@ fn spans(admitted: &[Event]) -> impl Iterator<Item = (u128, u128)> + '_ {
 }
 
 /// The most units in any span shorter than `window`.
-fn most_in(window: u128, admitted: &[Event]) -> u128 {
+pub fn most_in(window: u128, admitted: &[Event]) -> u128 {
     spans(admitted).filter(|(span, _)| *span < window).map(|(_, units)| units).max().unwrap_or(0)
 }
 

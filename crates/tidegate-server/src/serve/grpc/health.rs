@@ -1,7 +1,10 @@
 //! `grpc.health.v1.Health`.
 //!
-//! The server is healthy until it drains. It does not listen before its rules are loaded, so there is no earlier state.
+//! The server is healthy until it drains. It does not listen before its rules are loaded, so there is no earlier state,
+//! unless a setting says that it is not ready before it has reached the shared store.
 
+use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -31,11 +34,8 @@ enum ServingStatus {
 
 impl ServingStatus {
     fn current(dispatcher: &Dispatcher) -> Self {
-        if dispatcher.is_draining || dispatcher.shared.app.drain.is_draining() {
-            Self::NotServing
-        } else {
-            Self::Serving
-        }
+        let is_draining = dispatcher.is_draining || dispatcher.shared.app.drain.is_draining();
+        if is_draining || lacks_store(dispatcher) { Self::NotServing } else { Self::Serving }
     }
 
     fn write(self, out: &mut Writer<'_>) {
@@ -73,6 +73,8 @@ pub fn list(dispatcher: &mut Dispatcher) -> Bytes {
 pub struct HealthWatch {
     stream: SendStream<Bytes>,
     last_sent: ServingStatus,
+    /// Ends when a server that is not ready becomes ready.
+    becomes_ready: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
 impl HealthWatch {
@@ -95,7 +97,15 @@ impl HealthWatch {
         let message = dispatcher.write_framed(|out| status.write(out));
         stream.send_data(message, false).ok()?;
         dispatcher.set_has_written();
-        Some(Self { stream, last_sent: status })
+        let becomes_ready = (status == ServingStatus::NotServing && lacks_store(dispatcher)).then(|| {
+            let app = Arc::clone(&dispatcher.shared.app);
+            Box::pin(async move {
+                if let Some(fleet) = &app.fleet {
+                    fleet.wait_ready().await;
+                }
+            }) as _
+        });
+        Some(Self { stream, last_sent: status, becomes_ready })
     }
 
     /// Sends a change. Ready when the call has ended.
@@ -104,6 +114,15 @@ impl HealthWatch {
             return Poll::Ready(());
         }
         if !dispatcher.is_draining {
+            let is_ready =
+                self.becomes_ready.as_mut().is_some_and(|ready| ready.as_mut().poll(context).is_ready());
+            if is_ready {
+                self.becomes_ready = None;
+                self.last_sent = ServingStatus::Serving;
+                let message = dispatcher.write_framed(|out| ServingStatus::Serving.write(out));
+                let _ = self.stream.send_data(message, false);
+                dispatcher.set_has_written();
+            }
             return Poll::Pending;
         }
         // An open stream would keep the server from stopping.
@@ -116,6 +135,11 @@ impl HealthWatch {
         dispatcher.set_has_written();
         Poll::Ready(())
     }
+}
+
+/// Whether the server is not ready because it has not reached the shared store yet.
+fn lacks_store(dispatcher: &Dispatcher) -> bool {
+    dispatcher.shared.app.fleet.as_ref().is_some_and(|fleet| !fleet.is_ready())
 }
 
 /// The whole server (an empty name) and its services.

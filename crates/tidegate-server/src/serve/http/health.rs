@@ -62,6 +62,11 @@ fn readiness(app: &App) -> Result<(), &'static str> {
     if app.drain.is_draining() {
         return Err("the server is shutting down (hint: use another one)");
     }
+    if app.fleet.as_ref().is_some_and(|fleet| !fleet.is_ready()) {
+        return Err(
+            "the shared store was not reached yet (hint: --store-before-ready=false makes a node ready without it)",
+        );
+    }
     match app.status.rules().loaded_at {
         NEVER => Err("no rules are loaded yet (hint: retry in a moment)"),
         _ => Ok(()),

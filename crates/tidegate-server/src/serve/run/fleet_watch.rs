@@ -7,7 +7,8 @@ use tidegate::redis::{BreakerState, EventHook, RedisSettings, RedisStore, Server
 use tokio::sync::mpsc;
 
 use crate::output::Failure;
-use crate::serve::fleet::Fleet;
+use crate::serve::fleet::{Fleet, StoreReadiness};
+use crate::serve::settings::ServeArgs;
 use crate::serve::{App, Status};
 
 /// How often to check whether decisions are made without the store.
@@ -20,14 +21,27 @@ const EVENTS_MAX: usize = 256;
 /// Events of the store's Redis servers, as they arrive.
 pub type StoreEvents = mpsc::Receiver<StoreEvent>;
 
-/// Connects to the store, without retries.
-pub async fn connect(settings: &RedisSettings) -> Result<(Fleet, StoreEvents), Failure> {
+/// Connects to the store. If it cannot be reached now, the node decides without it until it can, unless the store is
+/// required. A store that can never be used is an error.
+pub async fn connect(settings: &RedisSettings, args: &ServeArgs) -> Result<(Fleet, StoreEvents), Failure> {
     let (sender, receiver) = mpsc::channel(EVENTS_MAX);
     let mut settings = settings.clone();
     settings.on_event = Some(EventHook::new(move |event| drop(sender.try_send(event))));
     let url = settings.url.to_string();
-    let store = RedisStore::connect(settings).await.map_err(|error| Failure::usage(error.to_string()))?;
-    Ok((Fleet::new(Arc::new(store), url), receiver))
+    let store = match RedisStore::connect(settings.clone()).await {
+        Err(error) if error.is_transient() && !args.store_required => {
+            tracing::warn!(
+                "{error}; the node starts without it: requests are decided by on_store_failure of their rules, and the \
+                 node connects as soon as the store can be reached (hint: --store-required exits instead)"
+            );
+            RedisStore::connect_lazy(settings)
+        }
+        connected => connected,
+    };
+    let store = store.map_err(|error| Failure::usage(error.to_string()))?;
+    let fleet = Fleet::new(Arc::new(store), url);
+    let readiness = if args.store_before_ready { StoreReadiness::Required } else { StoreReadiness::Ignored };
+    Ok((fleet.with_readiness(readiness), receiver))
 }
 
 /// Logs changes until the server drains.

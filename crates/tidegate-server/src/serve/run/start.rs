@@ -55,8 +55,8 @@ impl RunningServer {
         if let Some(warning) = unread_variables(args.envoy_ratelimit_env, &domains) {
             tracing::warn!("{warning}");
         }
-        let fleet =
-            settings.store.as_ref().map(|store| runtime.block_on(fleet_watch::connect(store))).transpose()?;
+        let connect = |store| runtime.block_on(fleet_watch::connect(store, args));
+        let fleet = settings.store.as_ref().map(connect).transpose()?;
         let (fleet, store_events) = fleet.unzip();
         let data_dir = lock_data_dir(settings)?;
         let clock = SystemClock::new();

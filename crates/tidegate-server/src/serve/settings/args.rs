@@ -139,6 +139,16 @@ pub struct ServeArgs {
         value_parser = values::store_wait_replicas, help_heading = "Shared store")]
     pub store_wait_replicas: Option<NonZeroU32>,
 
+    /// Exit if the store cannot be reached at the start, instead of deciding without it until it can be reached
+    #[arg(long, env = "TIDEGATE_STORE_REQUIRED", value_name = "BOOL", default_value_t, action = ArgAction::Set,
+        num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = "Shared store")]
+    pub store_required: bool,
+
+    /// Report the node as not ready until it has reached the store for the first time
+    #[arg(long, env = "TIDEGATE_STORE_BEFORE_READY", value_name = "BOOL", default_value_t, action = ArgAction::Set,
+        num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = "Shared store")]
+    pub store_before_ready: bool,
+
     /// CA certificates (PEM) to verify a store with TLS, instead of the system's
     #[arg(long, env = "TIDEGATE_STORE_CA", value_name = "FILE", value_hint = ValueHint::FilePath,
         help_heading = "Shared store")]

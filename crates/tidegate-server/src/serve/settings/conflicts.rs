@@ -124,6 +124,8 @@ fn check_store(args: &ServeArgs, conflicts: &mut Vec<String>) {
         ("store_cert", args.store_cert.is_some()),
         ("store_key", args.store_key.is_some()),
         ("store_wait_replicas", args.store_wait_replicas.is_some()),
+        ("store_required", args.store_required),
+        ("store_before_ready", args.store_before_ready),
     ];
     if args.store == StoreLocation::Memory {
         for (name, _) in set.iter().filter(|(_, is_set)| *is_set) {

@@ -1,6 +1,6 @@
 //! `--request`: how the rules decide one request.
 
-use crate::check::{Directory, assert_success, json, tidegate};
+use crate::check::{Directory, assert_success, json as document, tidegate};
 
 const RULES: &str = "
 domain: api
@@ -25,7 +25,8 @@ fn both_forms_and_standard_input() {
     for text in [
         "descriptor 1: path=/login user=42",
         "rule login: applies",
-        "key user=42, cost 2: allowed, 3 remaining",
+        "key user=42, cost 2, action reject: allowed, 3 remaining",
+        "admits at most 9 in any 1h: 5 at once and 4 more within 48m",
         "rule closed: does not match: ",
         "decision: allowed by login limit 1, 3 remaining",
     ] {
@@ -35,6 +36,54 @@ fn both_forms_and_standard_input() {
         {"key": "user", "value": "42"}]}]}"#;
     assert_eq!(tidegate(&["check", &path, "--request", descriptors], "").out, run.out);
     assert_eq!(tidegate(&["check", &path, "--request", "-"], attributes).out, run.out);
+}
+
+#[test]
+fn actions_plans_and_missing_keys() {
+    let directory = Directory::new();
+    let rules = "
+domain: api
+rules:
+  - name: plan
+    key: [user]
+    action: { delay: { max_wait: 5s } }
+    tiers: { by: header.x-plan, plans: { free: [ 5 per hour ], staff: unlimited }, default: free }
+  - { name: dry, key: [user, ip], limit: 5 per hour, action: shadow }
+  - { name: strict, key: [user], missing: deny, limit: 5 per hour }
+";
+    let path = directory.write("api.yaml", rules);
+    let explain = |attributes: &str| {
+        let request = format!(r#"{{"attributes": {{{attributes}}}}}"#);
+        let text = tidegate(&["check", &path, "--request", &request], "");
+        let json = tidegate(&["check", &path, "--format", "json", "--request", &request], "");
+        (text.out, document(&json)["explanation"]["descriptors"][0]["rules"].clone())
+    };
+    let (text, rules) = explain(r#""header.x-plan": "free", "ip": "192.0.2.1""#);
+    for part in [
+        "rule plan: applies, plan free\n",
+        "key user missing (all requests that lack it share this counter), cost 1, action delay {max_wait: 5s}: ",
+        "key user missing ip=192.0.2.1 (all requests that lack it share this counter), cost 1, action shadow: ",
+        "\n      never denies\n",
+        "key user missing, cost 1, action reject: denied, part of the key is missing",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert_eq!(rules[0]["plan"], "free");
+    let limit = &rules[0]["limits"][0];
+    assert_eq!((&limit["action"], &limit["shared"]), (&"delay".into(), &true.into()));
+    assert_eq!(limit["missing_parts"], serde_json::json!(["user"]));
+    assert_eq!(limit["worst_case"]["units"], 9);
+    assert_eq!(rules[1]["limits"][0]["worst_case"], serde_json::Value::Null);
+    let (text, rules) = explain(r#""header.x-plan": "gold", "user": "ann""#);
+    assert!(
+        text.contains("rule plan: applies, default of the plans (header.x-plan=gold is none of them)\n"),
+        "{text}"
+    );
+    assert_eq!((&rules[0]["plan"], &rules[0]["limits"][0]["shared"]), (&"default".into(), &false.into()));
+    assert!(
+        explain(r#""user": "ann""#).0.contains("applies, default of the plans (header.x-plan missing)\n")
+    );
+    assert!(explain(r#""header.x-plan": "staff""#).0.contains("applies, plan staff, and limits nothing\n"));
 }
 
 #[test]
@@ -55,7 +104,7 @@ fn json_output() {
     let request = r#"{"attributes": {"path": "/login", "user": "42"}}"#;
     let run = tidegate(&["check", &path, "--format", "json", "--request", request], "");
     assert_success(&run);
-    let document = json(&run);
+    let document = document(&run);
     assert_eq!(document["ok"], true);
     let decision = &document["explanation"]["decision"];
     assert_eq!((&decision["decision"], &decision["rule"]), (&"allowed".into(), &"login".into()));

@@ -15,21 +15,83 @@ fn valid_rules() {
     let api = directory.write("api.yaml", API);
     let run = tidegate(&["check", &api], "");
     assert_success(&run);
-    assert_eq!(run.out, "ok: 1 file, 1 domain, 2 rules, 0 warnings\n");
+    let worst_cases = "at most, for each key:\n  api a limit 1: 9 in any 1s: 5 at once and 4 more within 800ms\n  \
+                       api b limit 1: 17 in any 1s: 9 at once and 8 more within 888.9ms\n";
+    assert_eq!(run.out, format!("{worst_cases}ok: 1 file, 1 domain, 2 rules, 0 warnings\n"));
     directory.write("web.yml", WEB);
     directory.write("notes.txt", "not rules");
     let run = tidegate(&["check", "--deny-warnings", directory.path()], "");
-    assert_eq!(run.out, "ok: 2 files, 2 domains, 3 rules, 0 warnings\n");
+    assert!(run.out.ends_with("\nok: 2 files, 2 domains, 3 rules, 0 warnings\n"), "{}", run.out);
     let notes = format!("{}/notes.txt", directory.path());
     let reason = "rules files are named *.yaml or *.yml";
     assert_eq!((run.code, &*run.err), (Some(0), &*format!("note: not loaded: {notes}: {reason}\n\n")));
     let run = tidegate(&["check", "--format", "json", directory.path()], "");
     assert_success(&run);
+    let mut document = json(&run);
+    let limits = document.as_object_mut().unwrap().remove("limits").unwrap();
     let expected = serde_json::json!({
         "ok": true, "files": 2, "domains": 2, "rules": 3, "errors": 0, "warnings": 0, "diagnostics": [],
         "skipped": [{ "path": notes, "reason": reason }],
     });
-    assert_eq!(json(&run), expected);
+    assert_eq!(document, expected);
+    let worst_case = serde_json::json!({
+        "units": 9, "window_ns": 1_000_000_000, "text": "9 in any 1s: 5 at once and 4 more within 800ms", "remark": null,
+    });
+    assert_eq!(
+        limits[0],
+        serde_json::json!({ "domain": "api", "rule": "a", "plan": null, "limit": 1, "worst_case": worst_case })
+    );
+}
+
+/// Tests that lie beside the rules do not keep the rules from being checked.
+#[test]
+fn tests_beside_rules_are_skipped_with_a_note() {
+    let directory = Directory::new();
+    directory.write("api.yaml", API);
+    let tests = "tests: [ { name: t, steps: [ { request: { user: ann }, times: 9, expect: allowed } ] } ]\n";
+    let path = directory.write("api-tests.yaml", tests);
+    let run = tidegate(&["check", directory.path(), "--deny-warnings"], "");
+    assert!(run.out.ends_with("\nok: 1 file, 1 domain, 2 rules, 0 warnings\n"), "{run:?}");
+    let note =
+        format!("note: not loaded: {path}: it has tests of rules, which `tidegate check --tests` runs\n");
+    assert!(run.err.starts_with(&note), "{run:?}");
+    let run = tidegate(&["check", directory.path(), "--tests", &path], "");
+    assert_eq!((run.code, &*run.out), (Some(1), "0 passed, 1 failed\n"), "{run:?}");
+}
+
+#[test]
+fn worst_cases_of_plans_actions_and_months() {
+    let directory = Directory::new();
+    let path = directory.write(
+        "api.yaml",
+        "domain: api
+rules:
+  - { name: month, key: [user], limit: 1000 per month }
+  - { name: calendar, limit: { limit: 1000, per: month, algorithm: fixed_window, align: { tz: Europe/Paris } } }
+  - name: plan
+    tiers: { by: plan, plans: { free: [ { name: fast, limit: 1 per second } ], staff: unlimited }, default: deny }
+  - { name: soft, limit: 10 per minute burst 10, action: { soft: { margin: 50% } } }
+  - { name: dry, limit: 5 per minute, action: shadow }
+",
+    );
+    let run = tidegate(&["check", &path], "");
+    assert_success(&run);
+    let expected = "at most, for each key:
+  api month limit 1: 1999 in any 30d: 1000 at once and 999 more within 30d (30 days, not a calendar month; that is \
+                    `fixed_window` with `align: {tz: Europe/Paris}`)
+  api calendar limit 1: 2000 around the end of a month; 1000 in each month
+  api plan plan free limit fast: 1 in any 1s, all at once
+  api plan plan default limit 1: nothing
+  api soft limit 1: 29 in any 1m: 15 at once and 14 more within 56s
+ok: 1 file, 1 domain, 5 rules, 0 warnings
+";
+    assert_eq!(run.out, expected);
+    let rules: String = (0..150)
+        .map(|n| format!("  - {{ name: r{n}, match: {{ a: b{n} }}, limit: 5 per minute }}\n"))
+        .collect();
+    let path = directory.write("many.yaml", format!("domain: many\nrules:\n{rules}"));
+    let run = tidegate(&["check", &path], "");
+    assert!(run.out.contains("\n  and 50 more limits\nok: "), "{}", run.out);
 }
 
 #[test]
@@ -68,11 +130,8 @@ fn warnings_and_deny_warnings() {
     let directory = Directory::new();
     let path = directory.write("api.yaml", ODD);
     let run = tidegate(&["check", &path], "");
-    assert_eq!(
-        (run.code, run.out.as_str()),
-        (Some(0), "ok: 1 file, 1 domain, 2 rules, 1 warning\n"),
-        "{run:?}"
-    );
+    assert_eq!((run.code, run.out.as_str()), (Some(0), run.out.as_str()), "{run:?}");
+    assert!(run.out.ends_with("\nok: 1 file, 1 domain, 2 rules, 1 warning\n"), "{run:?}");
     assert!(run.err.starts_with("warning[") && run.err.contains("0 errors, 1 warning"), "{}", run.err);
     let run = tidegate(&["check", &path, "--deny-warnings"], "");
     assert_eq!((run.code, run.out.as_str()), (Some(1), ""), "{run:?}");

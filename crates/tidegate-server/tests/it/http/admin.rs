@@ -207,7 +207,7 @@ fn the_rules_in_force() {
         json!({
             "domain": "api", "name": "login", "was": [],
             "conditions": [{ "attribute": "path", "is": "/login" }],
-            "entries": null, "tiers": null, "candidate": null, "replaces": [], "metadata": {},
+            "entries": null, "tiers": null, "candidate": null, "exempt": false, "replaces": [], "metadata": {},
             "limits": [
                 {
                     "limit": "per-ip", "spec": "{algorithm: fixed_window, limit: 5, per: 1h, align: first_hit, name: per-ip}",

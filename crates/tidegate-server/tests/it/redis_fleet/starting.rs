@@ -1,5 +1,10 @@
 //! `tidegate serve --store`, run as an operator runs it.
 
+use tidegate_testing::redis_server::RedisServer;
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_client::HealthClient;
+use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
+
 use crate::redis_fleet::{Redis, wait_until};
 use crate::serve::server::{Server, run_to_exit};
 
@@ -19,7 +24,7 @@ fn startup_error(args: &[&str]) -> String {
 fn unusable_stores() {
     // A port that was free a moment ago.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let error = startup_error(&["--store", &format!("redis://127.0.0.1:{port}")]);
+    let error = startup_error(&["--store", &format!("redis://127.0.0.1:{port}"), "--store-required"]);
     assert!(error.contains(&format!("127.0.0.1:{port}")), "{error}");
 
     let redis = Redis::start(&["--requirepass", "right"]);
@@ -32,6 +37,55 @@ fn unusable_stores() {
     assert!(error.contains("cluster") && !error.contains("right@"), "{error}");
     let error = startup_error(&["--store", &format!("rediss://:right@127.0.0.1:{port}")]);
     assert!(!error.contains("right@"), "{error}");
+}
+
+/// A deployment during an outage must not shrink the fleet.
+#[test]
+fn a_node_starts_while_redis_is_away() {
+    let mut redis = RedisServer::start(&[]);
+    redis.kill();
+    let server = Server::start(&["--store", &redis.url(), "--store-timeout", "1s"]);
+    server
+        .wait_for_log("the node starts without it: requests are decided by on_store_failure of their rules");
+    assert_eq!(server.get("/readyz").status, 200);
+    let check = r#"{"domain": "example", "attributes": {"user": "ann"}}"#;
+    let is_degraded = || {
+        let answer: serde_json::Value = server.post("/v1/check", check).body.parse().unwrap();
+        answer["degraded"] == true
+    };
+    assert!(is_degraded());
+    redis.restart();
+    wait_until("the store decides", || !is_degraded());
+    server.stop();
+}
+
+#[test]
+fn a_node_may_wait_for_redis_before_it_is_ready() {
+    let mut redis = RedisServer::start(&[]);
+    redis.kill();
+    let server = Server::start(&["--store", &redis.url(), "--store-before-ready", "--store-timeout", "1s"]);
+    let not_ready = server.get("/readyz");
+    assert_eq!(not_ready.status, 503);
+    assert!(not_ready.body.contains("the shared store was not reached yet"), "{}", not_ready.body);
+    assert_eq!((server.get("/healthz").status, server.health()["ready"].as_bool()), (200, Some(false)));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let mut health = runtime.block_on(watch_health(server.address("grpc")));
+    let mut next_status = || runtime.block_on(health.message()).unwrap().expect("a status").status();
+    assert_eq!(next_status(), ServingStatus::NotServing);
+    redis.restart();
+    assert_eq!(next_status(), ServingStatus::Serving);
+    assert_eq!(server.get("/readyz").status, 200);
+    // A later outage does not make it unready: it was ready once, and it still answers.
+    redis.kill();
+    assert_eq!(server.get("/readyz").status, 200);
+    server.stop();
+}
+
+async fn watch_health(address: &str) -> tonic::Streaming<HealthCheckResponse> {
+    let channel =
+        tonic::transport::Endpoint::new(format!("http://{address}")).unwrap().connect().await.unwrap();
+    let request = HealthCheckRequest { service: String::new() };
+    HealthClient::new(channel).watch(request).await.unwrap().into_inner()
 }
 
 #[test]

@@ -24,6 +24,17 @@ fn rules(limit: u32) -> String {
 }
 
 #[test]
+fn tests_beside_rules_do_not_keep_the_server_from_starting() {
+    let directory = Directory::new();
+    directory.write("rules.yaml", RULES);
+    directory.write("tests.yaml", "tests: [ { name: t, steps: [ { request: {}, expect: allowed } ] } ]\n");
+    let server = Server::start(&["--rules", directory.path()]);
+    assert_eq!(server.check("ann"), 200);
+    server.wait_for_log("it has tests of rules, which `tidegate check --tests` runs");
+    server.stop();
+}
+
+#[test]
 fn an_edit_keeps_counters() {
     let Setup { server, path, _directory } = setup("10ms");
     for (write, limit) in [(write_in_place as fn(&str, &str), 5), (write_by_rename, 7), (write_in_place, 9)] {

@@ -1,6 +1,7 @@
 //! An explanation as JSON.
 
 use serde_json::{Value, json};
+use tidegate_core::algorithm::{WorstCase, WorstCaseScope};
 use tidegate_core::rules::KeyStatus;
 use tidegate_core::{LimitId, Wait};
 
@@ -37,11 +38,15 @@ fn descriptor(descriptor: &ExplainedDescriptor) -> Value {
         let name = &*explained.rule;
         match &explained.status {
             RuleStatus::Applies(limits) => {
-                json!({ "rule": name, "applies": true, "limits": limits.iter().map(limit).collect::<Vec<_>>() })
+                let plan = explained.plan.as_ref().map(|plan| plan.name.as_deref().unwrap_or("default"));
+                let limits = limits.iter().map(limit).collect::<Vec<_>>();
+                json!({ "rule": name, "applies": true, "plan": plan, "limits": limits })
             }
             RuleStatus::Mismatch(why) => json!({ "rule": name, "applies": false, "mismatch": why }),
             RuleStatus::ShadowedBy(first) => json!({ "rule": name, "applies": false, "behind": &**first }),
-            RuleStatus::ReplacedBy(other) => json!({ "rule": name, "applies": false, "replaced_by": &**other }),
+            RuleStatus::ReplacedBy(other) => {
+                json!({ "rule": name, "applies": false, "replaced_by": &**other })
+            }
         }
     });
     json!({
@@ -58,6 +63,10 @@ fn limit(limit: &ExplainedLimit) -> Value {
         "candidate": limit.is_candidate,
         "key": limit.key,
         "key_missing": limit.key_status == KeyStatus::Missing,
+        "missing_parts": limit.missing_parts,
+        "shared": limit.key_status == KeyStatus::Present && !limit.missing_parts.is_empty(),
+        "action": limit.action.as_str(),
+        "worst_case": limit.worst_case.as_ref().map(worst_case),
         "cost": limit.cost,
         "decision": limit.kind.as_str(),
         "remaining": limit.outcome.remaining,
@@ -65,6 +74,15 @@ fn limit(limit: &ExplainedLimit) -> Value {
         "reset_after_ns": number(limit.outcome.reset_after.get()),
         "delay_ns": number(limit.outcome.delay.get()),
     })
+}
+
+/// The most units, the window that has at most so many, and the same as text. Some limits have no such window.
+fn worst_case(worst_case: &WorstCase) -> Value {
+    let window_ns = match worst_case.scope {
+        WorstCaseScope::AnyWindow { window_ns } => Some(window_ns),
+        _ => None,
+    };
+    json!({ "units": worst_case.units, "window_ns": window_ns, "text": worst_case.to_string() })
 }
 
 /// The limit's name, or its position, counted from 1.

@@ -4,9 +4,10 @@
 mod json;
 mod text;
 
+use tidegate_core::algorithm::WorstCase;
 use tidegate_core::rules::{
-    AnswerKind, CompiledDomain, Descriptor, Entry, KeyStatus, LimitAnswer, Request, Rule, RuleMatches,
-    key_text, value_text,
+    Action, AnswerKind, CompiledDomain, Descriptor, Entry, KeyStatus, LimitAnswer, Request, Rule, RuleLimit,
+    RuleLimits, RuleMatches, Tiers, key_text, missing_key_parts, value_text,
 };
 use tidegate_core::{LimitId, Outcome};
 
@@ -50,6 +51,20 @@ pub struct ExplainedRule {
     pub rule: Box<str>,
     /// Whether the rule applies, and why not.
     pub status: RuleStatus,
+    /// The plan of the descriptor, if the rule applies and has plans.
+    pub plan: Option<ExplainedPlan>,
+}
+
+/// Which plan a descriptor has, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ExplainedPlan {
+    /// The name of the plan. `None` if the limits of the default apply.
+    pub name: Option<Box<str>>,
+    /// The attribute that names the plan.
+    pub attribute: String,
+    /// Its value, if the descriptor has the attribute.
+    pub value: Option<String>,
 }
 
 /// Whether a rule applies to a descriptor, and why not.
@@ -78,6 +93,13 @@ pub struct ExplainedLimit {
     pub key: String,
     /// Whether the request has all parts of the key.
     pub key_status: KeyStatus,
+    /// The parts of the key that the descriptor lacks, as rules write them. If the limit applies nevertheless, all
+    /// requests that lack them share the counter.
+    pub missing_parts: Vec<String>,
+    /// What happens over the limit.
+    pub action: Action,
+    /// The most that the limit admits for one key. `None` if it never denies.
+    pub worst_case: Option<WorstCase>,
     /// The cost of the request.
     pub cost: u64,
     /// What the answer would be without other limits.
@@ -136,7 +158,12 @@ impl DescriptorExplainer<'_> {
                     continue;
                 }
             }
-            rules.push(ExplainedRule { rule: rule.name.clone(), status: self.status(number, rule) });
+            let status = self.status(number, rule);
+            let plan = match (&rule.limits, &status) {
+                (RuleLimits::Tiers(tiers), RuleStatus::Applies(_)) => Some(self.plan(tiers)),
+                _ => None,
+            };
+            rules.push(ExplainedRule { rule: rule.name.clone(), status, plan });
         }
         ExplainedDescriptor { attributes: attributes(self.descriptor), rules, rules_left_out }
     }
@@ -158,10 +185,19 @@ impl DescriptorExplainer<'_> {
         }
     }
 
+    fn plan(&self, tiers: &Tiers) -> ExplainedPlan {
+        ExplainedPlan {
+            name: tiers.plan_of(self.descriptor).map(Box::from),
+            attribute: tiers.attribute.to_string(),
+            value: self.descriptor.value(&tiers.attribute).map(|value| value_text(value).into_owned()),
+        }
+    }
+
     /// The rule that applies to the request and replaces `rule`.
     fn replacing_rule(&self, rule: &Rule) -> Option<&Rule> {
         let mut applying = self.matches.iter().flatten().map(|number| &self.domain.rules()[*number as usize]);
-        applying.find(|other| other.replaces.contains(&rule.name))
+        applying
+            .find(|other| other.replaces.contains(&rule.name) || (other.is_exemption && !rule.is_exemption))
     }
 
     fn limits(&self, rule: &Rule) -> Vec<ExplainedLimit> {
@@ -169,7 +205,10 @@ impl DescriptorExplainer<'_> {
             |limit: &LimitAnswer<'_>| limit.descriptor == self.number && std::ptr::eq(limit.rule, rule);
         let explained = |is_candidate| {
             move |limit: LimitAnswer<'_>| {
-                ExplainedLimit::new(&limit, key_text(&limit.limit.key, self.descriptor), is_candidate)
+                let key = &limit.limit.key;
+                let missing = missing_key_parts(key, self.descriptor);
+                let missing = missing.into_iter().map(ToString::to_string).collect();
+                ExplainedLimit::new(&limit, key_text(key, self.descriptor), missing, is_candidate)
             }
         };
         let limits = self.answer.limits().filter(is_own).map(explained(false));
@@ -178,17 +217,20 @@ impl DescriptorExplainer<'_> {
 }
 
 impl ExplainedLimit {
-    fn new(limit: &LimitAnswer<'_>, key: String, is_candidate: bool) -> Self {
+    fn new(limit: &LimitAnswer<'_>, key: String, missing_parts: Vec<String>, is_candidate: bool) -> Self {
         let (written, units) = (&limit.limit.limit, limit.current_limit());
-        let spec = match units == written.rate().limit() {
-            true => written.to_string(),
-            false => written.resized(units).to_string(),
+        let current = match units == written.rate().limit() {
+            true => written.clone(),
+            false => written.resized(units),
         };
         Self {
             id: limit.id.clone(),
-            spec,
+            spec: current.to_string(),
             key,
             key_status: limit.key_status,
+            missing_parts,
+            action: limit.limit.action.clone(),
+            worst_case: RuleLimit { limit: current, ..limit.limit.clone() }.worst_case(),
             cost: limit.cost,
             kind: limit.kind,
             outcome: *limit.outcome,
@@ -202,7 +244,8 @@ fn explain_without_rules(number: usize, descriptor: &Descriptor<'_>, answer: &An
     let attributes = attributes(descriptor);
     let own = answer.limits().filter(|limit| limit.descriptor == number).map(|limit| ExplainedRule {
         rule: limit.rule.name.clone(),
-        status: RuleStatus::Applies(vec![ExplainedLimit::new(&limit, attributes.clone(), false)]),
+        status: RuleStatus::Applies(vec![ExplainedLimit::new(&limit, attributes.clone(), Vec::new(), false)]),
+        plan: None,
     });
     let rules = own.collect();
     ExplainedDescriptor { attributes, rules, rules_left_out: 0 }

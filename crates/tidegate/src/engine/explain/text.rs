@@ -5,7 +5,7 @@ use std::fmt;
 use tidegate_core::rules::{KeyStatus, LimitAnswer};
 use tidegate_core::{LimitId, Outcome, Wait};
 
-use super::{ExplainedDescriptor, ExplainedLimit, Explanation, RuleStatus};
+use super::{ExplainedDescriptor, ExplainedLimit, ExplainedPlan, Explanation, RuleStatus};
 
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -52,9 +52,11 @@ fn write_rules(f: &mut fmt::Formatter<'_>, descriptor: &ExplainedDescriptor) -> 
     for explained in &descriptor.rules {
         write!(f, "  rule {}: ", explained.rule)?;
         match &explained.status {
-            RuleStatus::Applies(limits) if limits.is_empty() => writeln!(f, "applies, and limits nothing")?,
+            RuleStatus::Applies(limits) if limits.is_empty() => {
+                writeln!(f, "applies{}, and limits nothing", PlanText(explained.plan.as_ref()))?;
+            }
             RuleStatus::Applies(limits) => {
-                writeln!(f, "applies")?;
+                writeln!(f, "applies{}", PlanText(explained.plan.as_ref()))?;
                 limits.iter().try_for_each(|limit| write_limit(f, limit))?;
             }
             RuleStatus::Mismatch(why) => writeln!(f, "does not match: {why}")?,
@@ -68,11 +70,29 @@ fn write_rules(f: &mut fmt::Formatter<'_>, descriptor: &ExplainedDescriptor) -> 
     }
 }
 
+/// `, plan free`, or why the default applies.
+struct PlanText<'a>(Option<&'a ExplainedPlan>);
+
+impl fmt::Display for PlanText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(ExplainedPlan { name, attribute, value }) = self.0 else { return Ok(()) };
+        match (name, value) {
+            (Some(name), _) => write!(f, ", plan {name}"),
+            (None, Some(value)) => write!(f, ", default of the plans ({attribute}={value} is none of them)"),
+            (None, None) => write!(f, ", default of the plans ({attribute} missing)"),
+        }
+    }
+}
+
 fn write_limit(f: &mut fmt::Formatter<'_>, limit: &ExplainedLimit) -> fmt::Result {
-    let ExplainedLimit { spec, key, key_status, cost, kind, outcome, .. } = limit;
+    let ExplainedLimit { spec, key, key_status, cost, kind, outcome, action, .. } = limit;
     let role = if limit.is_candidate { "candidate" } else { "limit" };
     let key = if key.is_empty() { "everyone" } else { key };
-    write!(f, "    {role} {spec}, key {key}, cost {cost}: ")?;
+    let shared = match (&*limit.missing_parts, key_status) {
+        ([_, ..], KeyStatus::Present) => " (all requests that lack it share this counter)",
+        _ => "",
+    };
+    write!(f, "    {role} {spec}, key {key}{shared}, cost {cost}, action {action}: ")?;
     write!(f, "{}, {}", kind.as_str(), remaining_text(*key_status, outcome))?;
     if outcome.retry_after > Wait::NONE {
         write!(f, ", retry after {}", outcome.retry_after)?;
@@ -80,5 +100,9 @@ fn write_limit(f: &mut fmt::Formatter<'_>, limit: &ExplainedLimit) -> fmt::Resul
     if outcome.delay.get() > 0 {
         write!(f, ", delay {}", outcome.delay)?;
     }
-    writeln!(f, ", reset after {}", outcome.reset_after)
+    writeln!(f, ", reset after {}", outcome.reset_after)?;
+    match &limit.worst_case {
+        Some(worst_case) => writeln!(f, "      admits at most {worst_case}"),
+        None => writeln!(f, "      never denies"),
+    }
 }

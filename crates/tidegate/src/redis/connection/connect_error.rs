@@ -63,7 +63,7 @@ impl ConnectError {
     }
 
     /// Whether the error may go away by itself, so another attempt makes sense.
-    pub(crate) fn is_transient(&self) -> bool {
+    pub fn is_transient(&self) -> bool {
         matches!(self.kind, ConnectErrorKind::Unreachable | ConnectErrorKind::NotReady)
     }
 

@@ -30,9 +30,31 @@ pub(super) fn read(reader: &mut Reader<'_>, node: &Node) -> Option<Expectation> 
     Some(expected)
 }
 
+/// Common names of decisions.
+const DECISION_SYNONYMS: [(&str, AnswerKind); 18] = [
+    ("banned", AnswerKind::ShadowBanned),
+    ("ban", AnswerKind::ShadowBanned),
+    ("shadow_ban", AnswerKind::ShadowBanned),
+    ("dropped", AnswerKind::ShadowBanned),
+    ("deny", AnswerKind::Denied),
+    ("reject", AnswerKind::Denied),
+    ("rejected", AnswerKind::Denied),
+    ("blocked", AnswerKind::Denied),
+    ("limited", AnswerKind::Denied),
+    ("over_limit", AnswerKind::Denied),
+    ("429", AnswerKind::Denied),
+    ("allow", AnswerKind::Allowed),
+    ("ok", AnswerKind::Allowed),
+    ("passed", AnswerKind::Allowed),
+    ("200", AnswerKind::Allowed),
+    ("shadow", AnswerKind::ShadowDenied),
+    ("delay", AnswerKind::Delayed),
+    ("quota", AnswerKind::OverQuota),
+];
+
 fn decision(reader: &mut Reader<'_>, node: &Node) -> Option<Spanned<AnswerKind>> {
     let keywords = DECISIONS.map(|kind| (kind.as_str(), kind));
-    let value = reader.keyword("decision", node, &keywords)?;
+    let value = reader.keyword_or_synonym("decision", node, &keywords, &DECISION_SYNONYMS)?;
     Some(Spanned { value, span: node.span })
 }
 

@@ -26,13 +26,29 @@ pub(super) fn lint_without_effect(report: &mut Report, file: &RulesFile, rule: &
     let unlimited = matches!(&rule.rule.limits, RuleLimits::Same(limits) if limits.is_empty());
     let silent =
         rule.rule.replaces.is_empty() && rule.rule.metadata.is_empty() && rule.rule.candidate.is_none();
-    if apply == Apply::All && unlimited && silent {
+    if rule.rule.is_exemption {
+        lint_exempts_everything(report, file, rule);
+    } else if apply == Apply::All && unlimited && silent {
         let message = format!("rule `{}` has no effect", printable(&rule.rule.name));
         let diagnostic = Diagnostic::warning("no-effect", rule.spans.name, message);
         report.push(diagnostic.hint(
-            "all rules that match apply, so an unlimited rule lifts no other limit; name those rules in `replaces`, or \
-             write `apply: first`",
+            "all rules that match apply, so an unlimited rule lifts no other limit; write `exempt: true` instead of \
+             the limit, or name those rules in `replaces`",
         ));
+    }
+}
+
+/// An exemption for every request makes all other rules useless.
+fn lint_exempts_everything(report: &mut Report, file: &RulesFile, rule: &FileRule) {
+    let matches_all = rule.rule.conditions.is_empty() && rule.rule.entries.is_none();
+    if matches_all && file.rules.len() > 1 {
+        let message = format!("rule `{}` exempts every request", printable(&rule.rule.name));
+        let diagnostic = Diagnostic::warning("exempts-everything", rule.spans.name, message);
+        report.push(
+            diagnostic
+                .label("so no other rule ever applies")
+                .hint("say which requests it is for with `match`"),
+        );
     }
 }
 

@@ -71,7 +71,41 @@ pub(super) fn read(reader: &mut Reader<'_>, node: &Node) -> Option<ActionSpec> {
     Some(ActionSpec::Ready(action))
 }
 
+/// What other tools call an action, and how to write it here. The most similar known word would be the wrong
+/// one.
+const SYNONYMS: [(&[&str], &str); 5] = [
+    (
+        &[
+            "dry_run",
+            "dry-run",
+            "dryrun",
+            "log",
+            "log_only",
+            "monitor",
+            "observe",
+            "report",
+            "report_only",
+            "audit",
+        ],
+        "a dry run is called `shadow`",
+    ),
+    (
+        &["deny", "block", "drop", "forbid", "429", "limit"],
+        "over the limit, `reject` denies requests; to deny all requests of the rule, write `limit: deny`",
+    ),
+    (&["ban", "tarpit", "blackhole"], "to answer success and drop the request, write `shadow_ban`"),
+    (&["wait", "queue", "throttle", "pace"], "to hold requests, write `{ delay: { max_wait: 5s } }`"),
+    (
+        &["allow", "pass", "exempt", "skip", "none"],
+        "to limit nothing, write `limit: unlimited`, or `exempt: true` if no other rule may apply either",
+    ),
+];
+
 fn report_unknown(reader: &mut Reader<'_>, node: &Node, text: &str) {
+    if let Some((_, hint)) = SYNONYMS.iter().find(|(words, _)| words.contains(&text)) {
+        let message = format!("unknown action `{}`", printable(text));
+        return reader.push(Diagnostic::error("unknown-word", node.span, message).hint(*hint));
+    }
     let example = match text {
         "delay" => "{ delay: { max_wait: 5s } }",
         "soft" => "{ soft: { margin: 10% } }",

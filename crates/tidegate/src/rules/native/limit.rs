@@ -2,6 +2,7 @@
 
 use tidegate_core::algorithm::{Align, CalendarSpec, Weekday};
 use tidegate_core::rules::RuleLimit;
+use tidegate_core::text::{align_hint, parse_number};
 use tidegate_core::{AlgorithmName, Limit, LimitError, LimitId, LimitSpec};
 
 use super::key::KeyScope;
@@ -10,7 +11,7 @@ use super::{action, store_settings};
 use crate::rules::Span;
 use crate::rules::diagnostic::Diagnostic;
 use crate::rules::file::LimitSpans;
-use crate::rules::yaml::{Fields, Node, NodeKind, Reader};
+use crate::rules::yaml::{Fields, Node, NodeKind, Reader, printable};
 
 /// A limit of a rule, and the positions of its parts.
 pub(super) struct ParsedLimit {
@@ -142,7 +143,10 @@ fn read_rate(
             Some(LimitSpec { limit: number?, per_ns: per_ns?, ..spec })
         }
         (None, _) if is_number && has_window => {
-            reader.number("limit", limit)?;
+            if reader.number("limit", limit)? == 0 {
+                let LimitSpec { per_ns, .. } = LimitSpec::deny();
+                return Some(LimitSpec { limit: 0, per_ns, ..spec });
+            }
             let diagnostic = Diagnostic::error("missing-field", limit.span, "field `per` is missing");
             reader.push(diagnostic.label("per how long?").hint("add for example `per: 1m`"));
             None
@@ -154,6 +158,15 @@ fn read_rate(
                 "a number or a rate",
                 "write for example `100` or `100 per minute`",
             );
+            None
+        }
+        (Some(_), Some(text)) if parse_number("limit", text).is_ok() => {
+            reader.wrong_type_hint(limit, "a number", "remove the quotes");
+            None
+        }
+        (Some(_), Some(text)) if is_one_word(text) => {
+            let Err(error) = parse_number("limit", text) else { return None };
+            reader.limit_error("not-a-number", limit, &error);
             None
         }
         (Some(per), Some(text)) => {
@@ -193,6 +206,11 @@ fn read_rate(
             }
         },
     }
+}
+
+/// Whether it may be a number with a suffix, as opposed to a rate.
+fn is_one_word(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_digit()) && !text.contains(|c: char| c.is_whitespace() || c == '/')
 }
 
 /// Builds the limit, if its options can be combined. Removes wrong options one by one, so that all are
@@ -256,17 +274,15 @@ fn align(reader: &mut Reader<'_>, node: &Node) -> Option<Align> {
         let spec = CalendarSpec::default();
         return Some(Align::Calendar(CalendarSpec { tz: tz.unwrap_or(spec.tz), week_starts, day_of_month }));
     }
-    let keywords = [("epoch", AlignWord::Epoch), ("first_hit", AlignWord::FirstHit)];
-    Some(match reader.keyword("align", node, &keywords)? {
-        AlignWord::Epoch => Align::Epoch,
-        AlignWord::FirstHit => Align::FirstHit,
-    })
-}
-
-#[derive(Clone, Copy)]
-enum AlignWord {
-    Epoch,
-    FirstHit,
+    match reader.text(node)? {
+        "epoch" => Some(Align::Epoch),
+        "first_hit" => Some(Align::FirstHit),
+        text => {
+            let message = format!("unknown align `{}`", printable(text));
+            reader.push(Diagnostic::error("unknown-word", node.span, message).hint(align_hint(text)));
+            None
+        }
+    }
 }
 
 /// The former name of a limit, or its former position from 1 if it had no name.

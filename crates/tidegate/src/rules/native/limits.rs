@@ -18,7 +18,7 @@ use crate::rules::yaml::{Fields, Node, NodeKind, Reader};
 pub const LIMITS_PER_RULE_MAX: usize = 32;
 
 /// The word for a rule without limits.
-const UNLIMITED: &str = "unlimited";
+pub(super) const UNLIMITED: &str = "unlimited";
 
 /// `limit`, `limits` or `tiers`, with the position of each limit.
 pub(super) fn read(
@@ -34,7 +34,9 @@ pub(super) fn read(
         [field] => field,
         [] => {
             let diagnostic = Diagnostic::error("missing-field", rule, "the rule has no limits");
-            reader.push(diagnostic.hint("add for example `limit: 100 per minute`, or `limit: unlimited`"));
+            reader.push(diagnostic.hint(
+                "add for example `limit: 100 per minute`, `limit: unlimited` or `limit: deny`, or `exempt: true`",
+            ));
             return None;
         }
         [(first, first_field), (second, second_field), ..] => {

@@ -14,6 +14,7 @@ mod limits;
 mod pattern;
 mod pools;
 mod rule;
+mod spelling;
 mod store_settings;
 mod style_warnings;
 mod tiers;
@@ -33,7 +34,8 @@ pub const NAME_BYTES_MAX: usize = 128;
 
 /// The content of a file, as far as it can be read. Errors are added to the report.
 pub(super) fn read(reader: &mut Reader<'_>, root: &Node) -> Option<RulesFile> {
-    let mut fields = Fields::of(reader, root, "a rules file")?;
+    let mut fields =
+        Fields::of_hint(reader, root, "a rules file", "start the file with `domain: NAME` and `rules:`")?;
     let domain = fields.required(reader, "domain", "name the domain of the rules: `domain: api`");
     let domain = domain.and_then(|node| Some(Spanned { value: name(reader, node)?.into(), span: node.span }));
     let apply = fields.value("apply").and_then(|node| {

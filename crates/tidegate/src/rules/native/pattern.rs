@@ -6,6 +6,9 @@ use super::style_warnings;
 use crate::rules::diagnostic::Diagnostic;
 use crate::rules::yaml::{Field, Fields, Node, NodeKind, Reader, printable};
 
+/// The names of the matchers.
+pub(super) const MATCHERS: [&str; 6] = ["exact", "prefix", "wildcard", "regex", "not", "exists"];
+
 /// A value, a list of values, or a mapping of one matcher to its argument.
 pub(super) fn read(reader: &mut Reader<'_>, node: &Node, attribute: &Attribute) -> Option<Pattern> {
     match &node.kind {
@@ -100,8 +103,7 @@ fn read_item<'n>(reader: &mut Reader<'_>, item: &'n Node, attribute: &Attribute)
         );
         return None;
     };
-    // A list cannot say that a star is intended, so only methods are checked.
-    style_warnings::warn_method_case(reader, item, attribute);
+    style_warnings::warn_item(reader, item, attribute);
     let result = match attribute {
         Attribute::Ip => Net::parse(text).map(ListItem::Net),
         Attribute::Path => PathPattern::parse(text).map(|path| ListItem::Path(text, path)),
@@ -113,9 +115,8 @@ fn read_item<'n>(reader: &mut Reader<'_>, item: &'n Node, attribute: &Attribute)
 /// `{ prefix: /api/ }` and the like.
 fn read_matcher(reader: &mut Reader<'_>, node: &Node, attribute: &Attribute) -> Option<Pattern> {
     let mut fields = Fields::of(reader, node, "a matcher")?;
-    let names = ["exact", "prefix", "wildcard", "regex", "not", "exists"];
     let matchers: Vec<(&str, Field<'_>)> =
-        names.iter().filter_map(|name| Some((*name, fields.take(name)?))).collect();
+        MATCHERS.iter().filter_map(|name| Some((*name, fields.take(name)?))).collect();
     fields.finish(reader, "a matcher");
     match matchers[..] {
         [(name, field)] => read_one_matcher(reader, name, field.value, attribute),

@@ -25,7 +25,10 @@ pub(super) fn read(reader: &mut Reader<'_>, node: &Node) -> Option<FileRule> {
     read_names(reader, fields.value("was"), WAS_MAX, &mut file_rule.rule.was, &mut file_rule.spans.was);
     let scope = read_match(reader, &mut fields, &mut file_rule);
     let settings = LimitSettings::default().override_with(reader, &mut fields, &scope);
-    if let Some((limits, spans)) = limits::read(reader, &mut fields, &settings, &scope) {
+    if is_exemption(reader, &mut fields) {
+        file_rule.rule.is_exemption = true;
+        report_limits_of_exemption(reader, &mut fields);
+    } else if let Some((limits, spans)) = limits::read(reader, &mut fields, &settings, &scope) {
         file_rule.rule.limits = limits;
         file_rule.spans.limits = spans;
     }
@@ -49,6 +52,21 @@ pub(super) fn read(reader: &mut Reader<'_>, node: &Node) -> Option<FileRule> {
     let Spanned { value, span } = name?;
     (file_rule.rule.name, file_rule.spans.name) = (value.into(), span);
     Some(file_rule)
+}
+
+fn is_exemption(reader: &mut Reader<'_>, fields: &mut Fields<'_>) -> bool {
+    fields.value("exempt").and_then(|node| reader.boolean(node)).unwrap_or(false)
+}
+
+/// An exemption limits nothing, so a limit beside it is a mistake.
+fn report_limits_of_exemption(reader: &mut Reader<'_>, fields: &mut Fields<'_>) {
+    let of_limits = ["limit", "limits", "tiers", "candidate", "key", "missing", "cost", "action", "replaces"];
+    for name in of_limits {
+        let Some(field) = fields.take_unlisted(name) else { continue };
+        let message = format!("a rule with `exempt: true` has no `{name}`");
+        let hint = "no other rule applies to its requests, and it limits nothing; leave one of the two out";
+        reader.push(Diagnostic::error("contradiction", field.key.span, message).hint(hint));
+    }
 }
 
 /// `match` or `entries`, and what keys may refer to.

@@ -4,7 +4,7 @@ use tidegate_core::rules::Rule;
 use tidegate_core::{DenyCache, OnStoreFailure};
 
 use crate::rules::diagnostic::Diagnostic;
-use crate::rules::yaml::{Fields, Node, Reader, printable};
+use crate::rules::yaml::{Fields, Node, Reader};
 
 /// What happens to a rule's limits while the store does not reply, and whether the deny cache may be used.
 #[derive(Clone, Copy, Default)]
@@ -34,8 +34,7 @@ impl StoreSettings {
     }
 }
 
-/// Common names of the two policies that are not the default. The most similar known word would be the wrong
-/// one.
+/// Common names of the two policies that are not the default.
 const POLICY_SYNONYMS: [(&str, OnStoreFailure); 6] = [
     ("open", OnStoreFailure::Allow),
     ("fail_open", OnStoreFailure::Allow),
@@ -46,15 +45,8 @@ const POLICY_SYNONYMS: [(&str, OnStoreFailure); 6] = [
 ];
 
 fn policy(reader: &mut Reader<'_>, node: &Node) -> Option<OnStoreFailure> {
-    const WHAT: &str = "value of `on_store_failure`";
-    let text = reader.text(node)?;
-    if let Some((_, policy)) = POLICY_SYNONYMS.iter().find(|(synonym, _)| *synonym == text) {
-        let diagnostic =
-            Diagnostic::error("unknown-word", node.span, format!("unknown {WHAT} `{}`", printable(text)));
-        reader.push(diagnostic.hint(format!("here it is called `{}`", policy.as_str())));
-        return None;
-    }
-    reader.keyword(WHAT, node, &OnStoreFailure::ALL.map(|policy| (policy.as_str(), policy)))
+    let keywords = OnStoreFailure::ALL.map(|policy| (policy.as_str(), policy));
+    reader.keyword_or_synonym("value of `on_store_failure`", node, &keywords, &POLICY_SYNONYMS)
 }
 
 /// Reports fields of a rule that were given to a limit.

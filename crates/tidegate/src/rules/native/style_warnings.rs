@@ -2,14 +2,15 @@
 
 use tidegate_core::rules::Attribute;
 
+use super::spelling::{self, ValuePlace};
 use crate::rules::diagnostic::Diagnostic;
 use crate::rules::yaml::{Node, Reader, printable};
 
 /// The attributes with a special meaning.
 const RESERVED_ATTRIBUTES: [&str; 4] = ["method", "path", "host", "ip"];
 
-/// Warns about a `*` in a literal value, and about methods in lower case. `{ exact: ... }` says that it is
-/// intended.
+/// Warns about a `*` in a literal value, and about methods and paths in an odd spelling. `{ exact: ... }` says
+/// that it is intended.
 pub(super) fn warn_value(reader: &mut Reader<'_>, node: &Node, attribute: &Attribute) {
     let Some(text) = node.text() else { return };
     if text.contains('*') && !matches!(attribute, Attribute::Path | Attribute::Ip) {
@@ -20,11 +21,22 @@ pub(super) fn warn_value(reader: &mut Reader<'_>, node: &Node, attribute: &Attri
         );
         reader.push(Diagnostic::warning("star", node.span, message).hint(hint));
     }
+    warn_spelling(reader, node, attribute, ValuePlace::Alone);
+}
+
+/// Warns about an item of a list, which cannot say that a star is intended.
+pub(super) fn warn_item(reader: &mut Reader<'_>, node: &Node, attribute: &Attribute) {
+    warn_spelling(reader, node, attribute, ValuePlace::InList);
+}
+
+fn warn_spelling(reader: &mut Reader<'_>, node: &Node, attribute: &Attribute, place: ValuePlace) {
     warn_method_case(reader, node, attribute);
+    spelling::warn_method(reader, node, attribute, place);
+    spelling::warn_path(reader, node, attribute, place);
 }
 
 /// Warns about a method in lower case.
-pub(super) fn warn_method_case(reader: &mut Reader<'_>, node: &Node, attribute: &Attribute) {
+fn warn_method_case(reader: &mut Reader<'_>, node: &Node, attribute: &Attribute) {
     let Some(text) = node.text() else { return };
     if *attribute == Attribute::Method && text.chars().any(|c| c.is_ascii_lowercase()) {
         let message = format!("methods are written in upper case, but this one is `{}`", printable(text));

@@ -35,8 +35,11 @@ pub(super) fn read(
     if let (Some(by), Some(node)) = (&by, plans_node) {
         check_case_duplicates(reader, node, by);
     }
-    let default =
-        fields.required(reader, "default", "set what other requests get: the name of a plan, or `unlimited`");
+    let default = fields.required(
+        reader,
+        "default",
+        "set what other requests get: the name of a plan, `unlimited` or `deny`",
+    );
     fields.finish(reader, "tiers");
     let default = default_plan(reader, default?, plans.as_ref().map(|(plans, _)| &**plans), settings, scope);
     let (plans, mut limit_spans) = plans?;
@@ -116,7 +119,7 @@ enum DefaultLimits {
     Own(Vec<RuleLimit>, Vec<LimitSpans>),
 }
 
-/// The name of a plan, `unlimited`, or limits. `plans` is none if they could not be read.
+/// The name of a plan, `unlimited`, `deny`, or limits. `plans` is none if they could not be read.
 fn default_plan(
     reader: &mut Reader<'_>,
     node: &Node,
@@ -124,7 +127,9 @@ fn default_plan(
     settings: &LimitSettings,
     scope: &KeyScope,
 ) -> Option<DefaultLimits> {
-    if let NodeKind::Seq(_) | NodeKind::Map(_) = &node.kind {
+    let is_plan = |text: &str| plans.is_some_and(|plans| plans.iter().any(|(plan, _)| **plan == *text));
+    let denies = node.text().is_some_and(|text| ["deny", "0"].contains(&text) && !is_plan(text));
+    if denies || matches!(&node.kind, NodeKind::Seq(_) | NodeKind::Map(_)) {
         let (limits, limit_spans) = limits::split_spans(limits::read_list(reader, node, settings, scope)?);
         return Some(DefaultLimits::Own(limits, limit_spans));
     }
@@ -136,7 +141,7 @@ fn default_plan(
         return Some(DefaultLimits::Plan(Vec::new()));
     }
     let mut plan_names: Vec<&str> = plans.iter().map(|(plan, _)| &**plan).collect();
-    plan_names.push("unlimited");
+    plan_names.extend(["unlimited", "deny"]);
     reader.unknown_keyword("plan", node, name, &plan_names);
     None
 }

@@ -2,6 +2,7 @@
 
 use granit_parser::{ErrorKind, ScanError};
 
+use super::unclosed::UnclosedBracket;
 use super::{DEPTH_MAX, NODES_MAX, Node};
 use crate::rules::Span;
 use crate::rules::diagnostic::Diagnostic;
@@ -36,6 +37,14 @@ pub(super) fn syntax(at: Span, error: &ScanError) -> Diagnostic {
         }
         _ => diagnostic,
     }
+}
+
+/// A bracket that is never closed, which the parser noticed only at `noticed`.
+pub(super) fn unclosed(bracket: UnclosedBracket, noticed: Span) -> Diagnostic {
+    let UnclosedBracket { span, open, close } = bracket;
+    let diagnostic =
+        Diagnostic::error("yaml-syntax", span, format!("invalid YAML: unclosed bracket '{open}'"));
+    diagnostic.related(noticed, "noticed here").hint(format!("close it with `{close}`"))
 }
 
 /// The parser's message without its position, which the report shows anyway.

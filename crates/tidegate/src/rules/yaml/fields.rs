@@ -3,7 +3,7 @@
 use tidegate_core::text::did_you_mean;
 
 use super::reader::Reader;
-use super::{Node, NodeKind, printable};
+use super::{Node, printable};
 use crate::rules::Span;
 use crate::rules::diagnostic::Diagnostic;
 
@@ -27,13 +27,14 @@ pub(crate) struct Field<'n> {
 impl<'n> Fields<'n> {
     /// The fields of a mapping. Reports any other value. `what` is its name in messages, like `a rule`.
     pub fn of(reader: &mut Reader<'_>, node: &'n Node, what: &str) -> Option<Self> {
-        match &node.kind {
-            NodeKind::Map(fields) => Some(Self { node, fields, listed: Vec::new(), unlisted: Vec::new() }),
-            _ => {
-                reader.wrong_type(node, &format!("{what} (a mapping)"));
-                None
-            }
-        }
+        let fields = reader.mapping_or(node, &format!("{what} (a mapping)"), None)?;
+        Some(Self { node, fields, listed: Vec::new(), unlisted: Vec::new() })
+    }
+
+    /// The same, with a hint how to write it.
+    pub fn of_hint(reader: &mut Reader<'_>, node: &'n Node, what: &str, hint: &str) -> Option<Self> {
+        let fields = reader.mapping_or(node, &format!("{what} (a mapping)"), Some(hint))?;
+        Some(Self { node, fields, listed: Vec::new(), unlisted: Vec::new() })
     }
 
     /// The position of the mapping.

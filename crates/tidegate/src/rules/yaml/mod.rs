@@ -14,6 +14,7 @@ mod node;
 mod reader;
 mod scalars;
 mod tree;
+mod unclosed;
 
 pub(crate) use fields::{Field, Fields};
 pub(crate) use node::{Node, NodeKind, Style};

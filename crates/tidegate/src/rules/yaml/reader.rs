@@ -49,13 +49,32 @@ impl<'r> Reader<'r> {
 
     /// The names and values of a mapping with arbitrary names.
     pub fn mapping<'n>(&mut self, node: &'n Node) -> Option<&'n [(Node, Node)]> {
-        match &node.kind {
-            NodeKind::Map(fields) => Some(fields),
-            _ => {
-                self.wrong_type(node, "a mapping");
-                None
-            }
+        self.mapping_or(node, "a mapping", None)
+    }
+
+    /// The same, with a hint how to write it.
+    pub fn mapping_hint<'n>(&mut self, node: &'n Node, hint: &str) -> Option<&'n [(Node, Node)]> {
+        self.mapping_or(node, "a mapping", Some(hint))
+    }
+
+    /// The same. `what` is its name in messages. The hint replaces that about a list in place of a mapping.
+    pub fn mapping_or<'n>(
+        &mut self,
+        node: &'n Node,
+        what: &str,
+        hint: Option<&str>,
+    ) -> Option<&'n [(Node, Node)]> {
+        let hint = match (&node.kind, hint) {
+            (NodeKind::Map(fields), _) => return Some(fields),
+            (_, Some(hint)) => Some(hint),
+            (NodeKind::Seq(_), None) => Some("write `name: value`, without `-` or brackets around it"),
+            _ => None,
+        };
+        match hint {
+            Some(hint) => self.wrong_type_hint(node, what, hint),
+            None => self.wrong_type(node, what),
         }
+        None
     }
 }
 

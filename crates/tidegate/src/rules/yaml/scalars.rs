@@ -83,6 +83,25 @@ impl Reader<'_> {
         None
     }
 
+    /// The same. A word that other tools use is reported with the word that is used here: the most similar known
+    /// word would often be the wrong one.
+    pub fn keyword_or_synonym<T: Copy + PartialEq>(
+        &mut self,
+        what: &str,
+        node: &Node,
+        keywords: &[(&str, T)],
+        synonyms: &[(&str, T)],
+    ) -> Option<T> {
+        let text = self.text(node)?;
+        let synonym = synonyms.iter().find(|(synonym, _)| *synonym == text);
+        let meant = synonym.and_then(|(_, meant)| keywords.iter().find(|(_, value)| value == meant));
+        let Some((keyword, _)) = meant else { return self.keyword(what, node, keywords) };
+        let message = format!("unknown {what} `{}`", printable(text));
+        let hint = format!("here it is called `{keyword}`");
+        self.push(Diagnostic::error("unknown-word", node.span, message).hint(hint));
+        None
+    }
+
     /// Reports a text that is not one of the expected words.
     pub fn unknown_keyword(&mut self, what: &str, node: &Node, text: &str, expected: &[&str]) {
         let hint = did_you_mean(text, expected)

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use granit_parser::{Event, Parser, ScalarStyle};
 
+use super::unclosed::find_unclosed_bracket;
 use super::{DEPTH_MAX, NODES_MAX, Node, NodeKind, Style, errors};
 use crate::rules::diagnostic::{Diagnostic, Report};
 use crate::rules::{FileId, Span};
@@ -93,9 +94,7 @@ impl TreeBuilder<'_> {
         for event in Parser::new_from_str_with_options(self.text, options) {
             let (event, position) = match event {
                 Ok(event) => event,
-                Err(error) => {
-                    return Err(errors::syntax(self.span_of_marker(*error.marker()), &error).into());
-                }
+                Err(error) => return Err(self.syntax_error(&error).into()),
             };
             let span = self.span(&position);
             match event {
@@ -257,6 +256,14 @@ impl TreeBuilder<'_> {
         let start = self.span_of_marker(position.start);
         let end = position.end.byte_offset().map_or(start.start, to_u32);
         Span { end: end.max(start.start), ..start }
+    }
+
+    fn syntax_error(&self, error: &granit_parser::ScanError) -> Diagnostic {
+        let at = self.span_of_marker(*error.marker());
+        match find_unclosed_bracket(self.text, self.file, at) {
+            Some(open) => errors::unclosed(open, at),
+            None => errors::syntax(at, error),
+        }
     }
 
     fn span_of_marker(&self, position: granit_parser::Marker) -> Span {

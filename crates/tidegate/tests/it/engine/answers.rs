@@ -149,7 +149,34 @@ rules:
     assert_eq!(fixture.count_passing("user=1", 20), 10);
 }
 
+fn an_exemption_lifts_all_other_rules(setup: Setup) {
+    let fixture = setup.fixture(
+        "
+domain: api
+rules:
+  - { name: office, match: { ip: 10.0.0.0/8 }, exempt: true }
+  - { name: health, match: { path: /health }, exempt: true, metadata: { why: health } }
+  - { name: blocked, match: { user: mallory }, limit: deny }
+  - { name: everyone, limit: 1 per minute }
+",
+    );
+    for exempt in
+        ["ip=10.0.0.1", "user=mallory path=/health", "ip=10.0.0.1 path=/health", "user=mallory;ip=10.0.0.1"]
+    {
+        let answers: Vec<_> = (0..3).map(|_| fixture.check(exempt)).collect();
+        assert!(
+            answers.iter().all(|answer| answer.kind == AnswerKind::Allowed && answer.limits.is_empty()),
+            "{exempt}"
+        );
+    }
+    let explained = fixture.explain("user=mallory path=/health");
+    assert!(explained.contains("rule blocked: matches, but health replaces it"), "{explained}");
+    assert_eq!(fixture.check("user=mallory").kind, AnswerKind::Denied);
+    assert_eq!(fixture.kinds("user=alice", 2), [AnswerKind::Allowed, AnswerKind::Denied]);
+}
+
 over_each_store!(
+    an_exemption_lifts_all_other_rules,
     a_denied_request_is_charged_nowhere,
     the_tightest_denial_decides_and_all_have_to_admit,
     remaining_is_the_least_and_its_limit_is_named,

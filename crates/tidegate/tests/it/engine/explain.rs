@@ -24,8 +24,10 @@ fn as_text(setup: Setup) {
     let expected = "\
 descriptor 1: method=POST path=/login user=alice ip=2001:db8::1
   rule login: applies
-    limit {algorithm: fixed_window, limit: 2, per: 1m, name: pair}, key user=alice ip=2001:db8::/64, cost 1: denied, 0 remaining, retry after 60s, reset after 60s
-    limit {algorithm: gcra, limit: 50, per: 1h}, key ip=2001:db8::/64, cost 1: allowed, 48 remaining, reset after 144s
+    limit {algorithm: fixed_window, limit: 2, per: 1m, name: pair}, key user=alice ip=2001:db8::/64, cost 1, action reject: denied, 0 remaining, retry after 60s, reset after 60s
+      admits at most 4 in any 1m, around the end of a window; 2 in each window
+    limit {algorithm: gcra, limit: 50, per: 1h}, key ip=2001:db8::/64, cost 1, action reject: allowed, 48 remaining, reset after 144s
+      admits at most 99 in any 1h: 50 at once and 49 more within 58.8m
   rule reads: does not match: method is POST, not GET
   rule old: matches, but new replaces it
   rule new: applies, and limits nothing

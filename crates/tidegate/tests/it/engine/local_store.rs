@@ -33,6 +33,34 @@ fn a_refund_through_another_engine_wakes_the_waiter() {
     assert_eq!(finished_ms(&tasks, &all), [Some(0), Some(0)]);
 }
 
+/// What `docs/rules.md` says about a changed window: a reload enforces the old limit too, a restart does not know it.
+#[test]
+fn a_restart_with_another_window_starts_empty_and_a_reload_does_not() {
+    let clock = ManualClock::default();
+    let file = |limit: &str| domains(&format!("{{ domain: api, rules: [ {{ name: a, limit: {limit} }} ] }}"));
+    let (old, new) = (
+        "{ limit: 5 per minute, algorithm: fixed_window }",
+        "{ limit: 5 per hour, algorithm: fixed_window }",
+    );
+    let start = |store: &Arc<MemoryStore>, limit| {
+        Engine::with_store(file(limit), NodeStore::Local(store.clone()), clock.clone()).unwrap()
+    };
+    let count_passing = |engine: &TestEngine<ManualClock>| {
+        let passes = || {
+            with_request("user=1", 1, |request| {
+                expect_ready(engine.check(request)).unwrap().answer.kind.passes()
+            })
+        };
+        (0..9).filter(|_| passes()).count()
+    };
+    let store = Arc::new(MemoryStore::bounded(1 << 20));
+    let before = start(&store, old);
+    assert_eq!(count_passing(&before), 5);
+    before.replace(file(new)).unwrap();
+    assert_eq!(count_passing(&before), 0);
+    assert_eq!(count_passing(&start(&store, new)), 5);
+}
+
 #[test]
 fn a_longer_max_wait_does_not_extend_a_deadline() {
     let fixture = fixture_with_rule(Setup::Local, SLOW);

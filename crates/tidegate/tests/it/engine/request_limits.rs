@@ -73,7 +73,8 @@ fn answers_report_the_request_limit(setup: Setup) {
     assert_eq!(
         explained,
         "descriptor 1: a=x b=z\n  rule override: applies\n    limit {algorithm: fixed_window, limit: 4294967295, \
-         per: 7d, name: week}, key a=x b=z, cost 1: allowed, 4294967293 remaining, reset after 604800s\n\
+         per: 7d, name: week}, key a=x b=z, cost 1, action reject: allowed, 4294967293 remaining, reset after 604800s\n      \
+         admits at most 8589934590 in any 7d, around the end of a window; 4294967295 in each window\n\
          decision: allowed by override/week, 4294967293 remaining\n"
     );
     let elsewhere = explain(&Request { domain: "x", ..request });

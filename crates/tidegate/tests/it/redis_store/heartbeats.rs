@@ -25,7 +25,40 @@ async fn every_store_counts_live_nodes() {
         assert_count(store, 2).await;
     }
     let ttl_ms: i64 = server.run_command("PTTL tg:1nodes").await;
-    assert!(ttl_ms > 0 && ttl_ms <= 20_000, "{ttl_ms}");
+    assert!(ttl_ms > 300 * 86_400_000 && ttl_ms <= 366 * 86_400_000, "{ttl_ms}");
+}
+
+/// A full Redis with `volatile-ttl`, which the documentation recommends, evicts the keys that expire soonest.
+#[tokio::test]
+async fn a_full_redis_evicts_counters_before_the_list_of_nodes() {
+    let server = RedisServer::start();
+    let stores = stores(&server.url(), 2).await;
+    wait_until(async || stores.iter().all(|store| store.live_nodes().get() == 2).then_some(())).await;
+    for command in [
+        "CONFIG SET maxmemory-policy volatile-ttl",
+        "CONFIG SET maxmemory-samples 10",
+        "CONFIG SET maxmemory 8mb",
+    ] {
+        server.run_command::<()>(command).await;
+    }
+    let mut connection = server.connection().await;
+    let evicted = async |connection: &mut _| {
+        let info: String = redis::cmd("INFO").arg("stats").query_async(connection).await.unwrap();
+        let line = info.lines().find_map(|line| line.strip_prefix("evicted_keys:")).unwrap().to_owned();
+        line.trim().parse::<u64>().unwrap()
+    };
+    for round in 0..20 {
+        let mut pipeline = redis::pipe();
+        for number in 0..1_000 {
+            let key = format!("counter{round}:{number}");
+            pipeline.cmd("SET").arg(key).arg("x".repeat(1_000)).arg("PX").arg(3_600_000).ignore();
+        }
+        pipeline.query_async::<()>(&mut connection).await.unwrap();
+    }
+    assert!(evicted(&mut connection).await > 1_000);
+    let nodes: u32 = redis::cmd("ZCARD").arg("tg:1nodes").query_async(&mut connection).await.unwrap();
+    assert_eq!(nodes, 2);
+    assert!(stores.iter().all(|store| store.live_nodes().get() == 2));
 }
 
 #[tokio::test]

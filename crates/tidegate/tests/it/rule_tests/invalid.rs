@@ -33,6 +33,17 @@ fn invalid_files() {
     assert_eq!(read_errors(two)[0].1, "two tests have the name `a`");
 }
 
+/// Words of other tools are translated.
+#[test]
+fn other_words_for_decisions() {
+    for (word, meant) in [("banned", "shadow_banned"), ("rejected", "denied"), ("ok", "allowed")] {
+        let text = steps(&format!("      - {{ request: {{}}, expect: {word} }}\n"));
+        let report = RuleTests::parse("tests.yaml", &text).expect_err(word);
+        let hint = report.diagnostics()[0].hint.clone();
+        assert_eq!(hint, Some(format!("here it is called `{meant}`")), "{word}");
+    }
+}
+
 #[test]
 fn invalid_tests() {
     let test = |fields: &str| format!("tests:\n  - {{ {fields} }}\n");

@@ -4,6 +4,7 @@
 mod failing;
 mod invalid;
 mod passing;
+mod recipes;
 
 use tidegate::rules::{self, RuleTests, TestResults};
 

@@ -68,6 +68,26 @@ fn files_of_a_directory_are_loaded_by_name() {
     assert_eq!(names(std::slice::from_ref(&directory.0)), ["one first", "one second", "two third"]);
 }
 
+/// Tests beside the rules do not keep the rules from loading.
+#[test]
+fn tests_of_rules_are_skipped() {
+    let tests = "tests:\n  - name: t\n    steps: [ { request: {}, expect: allowed } ]\n";
+    let directory = TestDirectory::new("tests");
+    directory.write("a.yaml", rule("one", "first"));
+    let path = directory.write("a-tests.yaml", tests);
+    assert_eq!(names(std::slice::from_ref(&directory.0)), ["one first"]);
+    let loaded = rules::load(std::slice::from_ref(&directory.0)).expect("rules");
+    let skipped: Vec<_> = loaded.report.skipped().iter().map(|file| (&*file.path, &*file.reason)).collect();
+    assert_eq!(
+        skipped,
+        [(&*path.to_string_lossy(), "it has tests of rules, which `tidegate check --tests` runs")]
+    );
+    assert_eq!(rules::RuleTests::load(std::slice::from_ref(&path)).expect("tests").count(), 1);
+    let report = directory.load_errors(&[path]);
+    assert!(report.starts_with("error[tests-file]: the file has tests of rules, and no rules\n"), "{report}");
+    assert!(report.contains("= help: run the tests with `tidegate check RULES --tests FILE`"), "{report}");
+}
+
 /// A ConfigMap as Kubernetes mounts it: links into a directory that is a link itself.
 #[cfg(unix)]
 #[test]

@@ -115,6 +115,7 @@ fn every_code_is_in_a_report() {
         "no-such-file",
         "not-a-file",
         "not-utf-8",
+        "tests-file",
         "too-deep",
         "too-many-files",
         "too-many-pools",

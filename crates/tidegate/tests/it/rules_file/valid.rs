@@ -52,6 +52,7 @@ fn domains_text(domains: &[Domain]) -> String {
                     lines.extend(tiers.default.iter().map(|limit| limit_text("limit", limit)));
                 }
             }
+            lines.extend(rule.is_exemption.then(|| "    exempts".to_owned()));
             lines.extend(rule.candidate.iter().map(|limit| limit_text("candidate", limit)));
             if !rule.replaces.is_empty() || !rule.metadata.is_empty() {
                 lines.push(format!("    replaces {:?} metadata {:?}", rule.replaces, rule.metadata));

@@ -138,6 +138,7 @@ fn rule_json(domain: &str, rule: &Rule) -> Value {
         "limits": limits,
         "tiers": tiers,
         "candidate": rule.candidate.as_ref().map(|limit| limit_json(0, limit)),
+        "exempt": rule.is_exemption,
         "replaces": rule.replaces,
         "metadata": rule.metadata.iter().map(|(name, value)| (name.to_string(), json!(value))).collect::<Value>(),
     })

@@ -1,0 +1,126 @@
+//! The most that each limit of the rules admits for one key.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+use tidegate::rules::{Domain, RuleLimit, RuleLimits};
+use tidegate_core::LimitId;
+use tidegate_core::algorithm::{WorstCase, WorstCaseScope};
+
+/// Limits that are listed at most.
+const LISTED_LIMITS_MAX: usize = 100;
+
+const MONTH_NS: u64 = 30 * 86_400_000_000_000;
+
+/// The worst cases of the limits that can deny, in the order of the rules.
+#[derive(Default)]
+pub(super) struct WorstCases {
+    listed: Vec<LimitWorstCase>,
+    left_out: usize,
+}
+
+struct LimitWorstCase {
+    domain: Box<str>,
+    rule: Box<str>,
+    plan: Option<Box<str>>,
+    limit: LimitId,
+    worst_case: WorstCase,
+}
+
+impl WorstCases {
+    pub fn of(domains: &[Domain]) -> Self {
+        let mut worst_cases = Self::default();
+        for domain in domains {
+            for rule in &domain.rules {
+                let mut add = |plan: Option<&str>, limits: &[RuleLimit]| {
+                    for (position, limit) in limits.iter().enumerate() {
+                        let Some(worst_case) = limit.worst_case() else { continue };
+                        worst_cases.add(LimitWorstCase {
+                            domain: domain.name.clone(),
+                            rule: rule.name.clone(),
+                            plan: plan.map(Box::from),
+                            limit: LimitId::from_limit(&limit.limit, position),
+                            worst_case,
+                        });
+                    }
+                };
+                match &rule.limits {
+                    RuleLimits::Same(limits) => add(None, limits),
+                    RuleLimits::Tiers(tiers) => {
+                        tiers.plans.iter().for_each(|(plan, limits)| add(Some(plan), limits));
+                        add(Some("default"), &tiers.default);
+                    }
+                }
+            }
+        }
+        worst_cases
+    }
+
+    fn add(&mut self, limit: LimitWorstCase) {
+        if self.listed.len() < LISTED_LIMITS_MAX {
+            self.listed.push(limit);
+        } else {
+            self.left_out += 1;
+        }
+    }
+
+    /// One line for each limit. Empty without limits.
+    pub fn to_text(&self) -> String {
+        let mut text = String::new();
+        if !self.listed.is_empty() {
+            text.push_str("at most, for each key:\n");
+        }
+        for LimitWorstCase { domain, rule, plan, limit, worst_case } in &self.listed {
+            let plan = plan.as_ref().map(|plan| format!(" plan {plan}")).unwrap_or_default();
+            let remark = remark(worst_case).map(|remark| format!(" ({remark})")).unwrap_or_default();
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "  {domain} {rule}{plan} {}: {worst_case}{remark}", limit_text(limit));
+        }
+        if self.left_out > 0 {
+            let _ = writeln!(text, "  and {} more limits", self.left_out);
+        }
+        text
+    }
+
+    pub fn to_json(&self) -> Value {
+        let limit_json = |limit: &LimitWorstCase| {
+            let window_ns = match limit.worst_case.scope {
+                WorstCaseScope::AnyWindow { window_ns } => Some(window_ns),
+                _ => None,
+            };
+            json!({
+                "domain": limit.domain,
+                "rule": limit.rule,
+                "plan": limit.plan,
+                "limit": match &limit.limit {
+                    LimitId::Name(name) => json!(name),
+                    LimitId::Position(position) => json!(position + 1),
+                },
+                "worst_case": {
+                    "units": limit.worst_case.units,
+                    "window_ns": window_ns,
+                    "text": limit.worst_case.to_string(),
+                    "remark": remark(&limit.worst_case),
+                },
+            })
+        };
+        self.listed.iter().map(limit_json).collect()
+    }
+}
+
+fn limit_text(limit: &LimitId) -> String {
+    match limit {
+        LimitId::Name(name) => format!("limit {name}"),
+        LimitId::Position(position) => format!("limit {}", position + 1),
+    }
+}
+
+/// A month in a limit is 30 days, which surprises people.
+fn remark(worst_case: &WorstCase) -> Option<&'static str> {
+    match worst_case.scope {
+        WorstCaseScope::AnyWindow { window_ns: MONTH_NS } => {
+            Some("30 days, not a calendar month; that is `fixed_window` with `align: {tz: Europe/Paris}`")
+        }
+        _ => None,
+    }
+}
