@@ -46,7 +46,7 @@ pub struct App {
     /// Which headers tell clients about their limits.
     pub ratelimit_headers: RateLimitHeaders,
     /// Warns about domains without rules.
-    pub(super) unknown_domains: UnknownDomains,
+    pub unknown_domains: UnknownDomains,
 }
 
 impl App {

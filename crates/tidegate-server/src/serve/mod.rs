@@ -44,7 +44,7 @@ pub mod rounding;
 mod run;
 pub mod settings;
 pub mod status;
-mod unknown_domains;
+pub mod unknown_domains;
 
 pub use app::App;
 pub use drain::Drain;
