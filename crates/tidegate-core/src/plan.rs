@@ -8,8 +8,8 @@ use smallvec::SmallVec;
 
 use crate::{Counter, StorePolicy};
 
-/// The most charges in one plan. A request that matches more limits than this is a mistake in the rules.
-pub const PLAN_CHARGES_MAX: usize = 64;
+/// The most charges in one plan. Redis runs a plan in one call of a script, which bounds the keys of a call.
+pub const PLAN_CHARGES_MAX: usize = 1_024;
 
 /// All charges of one request. A store makes every charge or none: all of them if every [enforced](Role::Enforced)
 /// charge fits.
@@ -53,7 +53,7 @@ pub enum Role {
     Observed,
 }
 
-/// The plan already has [`PLAN_CHARGES_MAX`] charges.
+/// The plan has no room for another charge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlanFull;
 
@@ -110,7 +110,7 @@ impl<'a> Plan<'a> {
 
 impl fmt::Display for PlanFull {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a request can charge at most {PLAN_CHARGES_MAX} limits; let fewer rules match it")
+        f.write_str("the request falls under too many limits; let fewer rules match it")
     }
 }
 

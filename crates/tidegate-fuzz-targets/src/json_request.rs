@@ -2,7 +2,7 @@
 //! has a message, and accepted requests are within bounds.
 
 use tidegate_server::json::{
-    self, BATCH_REQUESTS_MAX, DESCRIPTORS_MAX, ENTRIES_MAX, JsonRequest, RequestForm, SingleOrBatch,
+    self, BATCH_REQUESTS_MAX, JsonRequest, RequestForm, SingleOrBatch, request_bounds,
 };
 use tidegate_server::serve::rls;
 
@@ -44,11 +44,11 @@ pub fn json_request(bytes: &[u8]) {
 fn assert_bounded(request: &JsonRequest<'_>) {
     let entries = request.entry_refs();
     let descriptors = entries.descriptors();
-    assert!((1..=DESCRIPTORS_MAX).contains(&descriptors.len()));
+    assert!((1..=request_bounds().descriptors_max).contains(&descriptors.len()));
     let owned = request.clone().into_owned();
     assert_eq!(owned.domain.as_deref().unwrap_or_default(), request.domain());
     for (descriptor, owned) in descriptors.iter().zip(&owned.request.descriptors) {
-        assert!(descriptor.entries.len() <= ENTRIES_MAX);
+        assert!(descriptor.entries.len() <= request_bounds().entries_max);
         let borrowed = descriptor.entries.iter().map(|entry| (entry.key, entry.value));
         assert!(borrowed.eq(owned.entries.iter().map(|(key, value)| (&**key, &**value))));
         assert_eq!(descriptor.cost, owned.cost);

@@ -82,6 +82,9 @@ impl MatchedLimits {
                 first.map_or_else(Default::default, |charge| (charge.key, charge.counter.key_form()));
             draft.plan.add(Charge::new(key, DENYING_COUNTERS.for_key_form(form), 1))?;
         }
+        if !rules.allows_charges(draft.plan.charges().len()) {
+            return Err(PlanFull);
+        }
         if has_superseded {
             // A plan without room for superseded counters is still decided.
             let _ = self.add_superseded(&mut draft, rules, now);

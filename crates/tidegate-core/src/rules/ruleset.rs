@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::compiled_limit::CounterVersions;
 use super::compiled_rule::{CompiledRule, RuleCompiler};
 use super::name_history::{self, NameHistory};
 use super::{Apply, Descriptor, DescriptorTree, Domain, Lookup, Pool, Rule, RuleIndex, RuleMatches, Signal};
-use crate::{Counter, LimitId, Timestamp};
+use crate::{Counter, LimitId, PLAN_CHARGES_MAX, Timestamp};
 
 /// All domains, compiled.
 #[derive(Debug, Default)]
@@ -16,6 +17,8 @@ pub struct Ruleset {
     /// The positions of the domains, ordered by name. There are few domains, so comparing is cheaper than hashing.
     by_name: Vec<u32>,
     signals: HashMap<Box<str>, Signal>,
+    /// The most charges of a request, without superseded counters. Zero means [`PLAN_CHARGES_MAX`].
+    charges_max: AtomicUsize,
 }
 
 /// The rules of a domain, compiled.
@@ -59,6 +62,7 @@ impl Ruleset {
     /// keeps its old counter beside it for a while, as far as a plan has room. Signals keep their levels.
     pub fn compile_replacing(old: &Self, domains: Vec<Domain>, now: Timestamp) -> Result<Self, RulesetError> {
         let mut new = Self::default();
+        new.set_charges_max(old.charges_max.load(Ordering::Relaxed));
         for domain in domains {
             let predecessor = old.domain(&domain.name);
             let name = domain.name.clone();
@@ -71,6 +75,18 @@ impl Ruleset {
             new.domains.push(compiled);
         }
         Ok(new)
+    }
+
+    /// Sets the most charges of a request, up to [`PLAN_CHARGES_MAX`]. Rules that replace these keep it.
+    pub fn set_charges_max(&self, charges_max: usize) {
+        self.charges_max.store(charges_max, Ordering::Relaxed);
+    }
+
+    /// Whether a request may have this many charges.
+    #[inline]
+    pub(super) fn allows_charges(&self, charges: usize) -> bool {
+        let charges_max = self.charges_max.load(Ordering::Relaxed);
+        charges <= if charges_max == 0 { PLAN_CHARGES_MAX } else { charges_max }
     }
 
     /// The rules of a domain.

@@ -117,7 +117,7 @@ mod plan {
         assert_eq!(plan.charges()[0].cost, 2);
         assert_eq!(
             PlanFull.to_string(),
-            "a request can charge at most 64 limits; let fewer rules match it",
+            "the request falls under too many limits; let fewer rules match it",
             "the bound is part of the message"
         );
     }

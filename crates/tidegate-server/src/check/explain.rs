@@ -8,7 +8,7 @@ use tidegate::{Engine, MemoryStore, SystemClock};
 use tidegate_core::text::did_you_mean;
 
 use super::findings::{CheckResult, ExplainedRequest};
-use crate::json::{self, OwnedJsonRequest, REQUEST_BYTES_MAX};
+use crate::json::{self, OwnedJsonRequest, request_bounds};
 use crate::output::{self, Failure};
 
 /// Reads the request from the argument, or from standard input if that is `-`.
@@ -17,7 +17,10 @@ pub(super) fn read_request(argument: &str) -> Result<OwnedJsonRequest, Failure> 
         "-" => {
             let mut bytes = Vec::new();
             // One byte over the maximum is enough to see that it is too large.
-            let input = io::stdin().lock().take(REQUEST_BYTES_MAX as u64 + 1).read_to_end(&mut bytes);
+            let input = io::stdin()
+                .lock()
+                .take(request_bounds().request_bytes_max as u64 + 1)
+                .read_to_end(&mut bytes);
             input.map_err(|error| {
                 let hint = "give the request after --request, or send it to standard input";
                 Failure::usage(format!("cannot read the request: {error} (hint: {hint})"))

@@ -9,6 +9,7 @@
 //! Requests are validated while they are parsed. So every error has a line and a column, and a request that is too
 //! large is rejected before it takes memory. Text without escapes is borrowed from the JSON.
 
+mod bounds;
 mod fields;
 mod level;
 mod parts;
@@ -27,19 +28,14 @@ use tidegate::rules::OwnedRequest;
 use crate::text;
 use parts::{BatchSeed, RequestOrBatchSeed, RequestSeed};
 
+pub use bounds::{RequestBounds, request_bounds, set_request_bounds};
 pub(crate) use fields::ObjectSeed;
 pub use level::read_level;
 pub use request::{EntryRefs, JsonRequest, Ttl};
 pub use reset::{ResetTarget, RuleKey, read_reset};
 
-/// Maximum size of a request, in bytes of JSON.
-pub const REQUEST_BYTES_MAX: usize = 1 << 20;
 /// Maximum number of requests in a batch.
 pub const BATCH_REQUESTS_MAX: usize = 1_000;
-/// Maximum number of descriptors in a request.
-pub const DESCRIPTORS_MAX: usize = 64;
-/// Maximum number of entries in a descriptor.
-pub const ENTRIES_MAX: usize = 64;
 /// Maximum characters of an error. It may quote the request.
 const MESSAGE_CHARS_MAX: usize = 512;
 
@@ -125,11 +121,10 @@ pub fn read_single_or_batch(json: &[u8]) -> Result<SingleOrBatch<'_>, RequestErr
 }
 
 fn read_with<'j, S: DeserializeSeed<'j>>(json: &'j [u8], seed: S) -> Result<S::Value, RequestError> {
-    if json.len() > REQUEST_BYTES_MAX {
-        let message = format!(
-            "the request is larger than {} KiB (hint: is this the right file?)",
-            REQUEST_BYTES_MAX >> 10
-        );
+    let bytes_max = request_bounds().request_bytes_max;
+    if json.len() > bytes_max {
+        let message =
+            format!("the request is larger than {} KiB (hint: is this the right file?)", bytes_max >> 10);
         return Err(RequestError { message, location: None });
     }
     let mut deserializer = serde_json::Deserializer::from_slice(json);

@@ -8,7 +8,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Unex
 
 use super::fields::{self, FieldNameSeed, NAME_CHARS_MAX, ObjectSeed, TextSeed};
 use super::request::{DescriptorSpan, JsonEntry, JsonRequest, Ttl};
-use super::{BATCH_REQUESTS_MAX, DESCRIPTORS_MAX, ENTRIES_MAX, RequestForm};
+use super::{BATCH_REQUESTS_MAX, RequestForm, request_bounds};
 use crate::text;
 
 const COST_DEFAULT: u64 = 1;
@@ -237,7 +237,7 @@ impl<'de> Visitor<'de> for AttributesSeed<'_, 'de> {
                      key)"
                 )));
             }
-            check_room(entries.len() - start, ENTRIES_MAX, "attributes")?;
+            check_room(entries.len() - start, request_bounds().entries_max, "attributes")?;
             let value = map.next_value_seed(AttributeValueSeed(&key))?;
             entries.push(JsonEntry { key, value });
         }
@@ -280,7 +280,7 @@ impl<'de> Visitor<'de> for DescriptorsSeed<'_, 'de> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
         while let Some(cost) = seq.next_element_seed(DescriptorSeed(self.0))? {
-            check_room(self.0.descriptors.len(), DESCRIPTORS_MAX, "descriptors")?;
+            check_room(self.0.descriptors.len(), request_bounds().descriptors_max, "descriptors")?;
             let entries_end = self.0.entries.len();
             self.0.descriptors.push(DescriptorSpan { entries_end, cost });
         }
@@ -337,7 +337,7 @@ impl<'de> Visitor<'de> for EntriesSeed<'_, 'de> {
         let seed =
             ObjectSeed::<JsonEntry<'de>>::new("an entry (hint: {\"key\": \"user\", \"value\": \"42\"})");
         while let Some(entry) = seq.next_element_seed(seed)? {
-            check_room(entries.len() - start, ENTRIES_MAX, "entries of a descriptor")?;
+            check_room(entries.len() - start, request_bounds().entries_max, "entries of a descriptor")?;
             entries.push(entry);
         }
         Ok(())

@@ -135,9 +135,9 @@ fn every_bound() {
         format!(r#"{{"attributes": {{{}}}}}"#, all.join(","))
     };
     for (json, max) in [
-        (&descriptors as &dyn Fn(usize) -> String, DESCRIPTORS_MAX),
-        (&one, ENTRIES_MAX),
-        (&attributes, ENTRIES_MAX),
+        (&descriptors as &dyn Fn(usize) -> String, request_bounds().descriptors_max),
+        (&one, request_bounds().entries_max),
+        (&attributes, request_bounds().entries_max),
     ] {
         assert!(read_owned(json(max).as_bytes()).is_ok());
         let error = read_owned(json(max + 1).as_bytes()).unwrap_err().to_string();
@@ -147,9 +147,10 @@ fn every_bound() {
         let start = r#"{"attributes": {}}"#;
         format!("{start}{}", " ".repeat(bytes - start.len()))
     };
-    assert!(read_owned(padded(REQUEST_BYTES_MAX).as_bytes()).is_ok());
-    let error = read_owned(padded(REQUEST_BYTES_MAX + 1).as_bytes()).unwrap_err().to_string();
-    assert_eq!(error, "the request is larger than 1024 KiB (hint: is this the right file?)");
+    assert!(read_owned(padded(request_bounds().request_bytes_max).as_bytes()).is_ok());
+    let error =
+        read_owned(padded(request_bounds().request_bytes_max + 1).as_bytes()).unwrap_err().to_string();
+    assert_eq!(error, "the request is larger than 4096 KiB (hint: is this the right file?)");
 }
 
 /// The error message.

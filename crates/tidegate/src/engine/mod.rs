@@ -155,6 +155,14 @@ impl<C: Clock, S: Store> Engine<C, S> {
         self
     }
 
+    /// Sets the most limits that a request may fall under, up to
+    /// [`PLAN_CHARGES_MAX`](tidegate_core::PLAN_CHARGES_MAX), which is the default.
+    #[must_use]
+    pub fn with_limits_max(self, limits_max: usize) -> Self {
+        self.inner.rules.load().set_charges_max(limits_max);
+        self
+    }
+
     /// The active rules. The returned handle keeps them when they are replaced.
     #[inline]
     pub fn rules(&self) -> ActiveRules {

@@ -13,7 +13,8 @@ use tidegate_core::{
 use super::error::{LimiterError, LimiterErrorKind};
 
 /// The most limits of one limiter. The same number may be superseded after changes. Together they fit a plan.
-pub const LIMITS_MAX: usize = tidegate_core::PLAN_CHARGES_MAX / 2;
+pub const LIMITS_MAX: usize = 32;
+const _: () = assert!(2 * LIMITS_MAX <= tidegate_core::PLAN_CHARGES_MAX);
 
 /// The limits of a limiter. Clones share them.
 #[derive(Clone)]

@@ -4,7 +4,7 @@ use std::fmt;
 
 use tidegate::EngineError;
 
-use crate::json::{DESCRIPTORS_MAX, ENTRIES_MAX};
+use crate::json::request_bounds;
 
 /// What is wrong with a request, with a hint: `INVALID_ARGUMENT` in gRPC, status 400 in HTTP.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,9 +13,9 @@ pub enum RlsError {
     EmptyDomain,
     /// There are no descriptors.
     NoDescriptors,
-    /// There are more than [`DESCRIPTORS_MAX`] descriptors.
+    /// There are more than [`descriptors_max`](crate::json::RequestBounds::descriptors_max) descriptors.
     TooManyDescriptors,
-    /// A descriptor has more than [`ENTRIES_MAX`] entries.
+    /// A descriptor has more than [`entries_max`](crate::json::RequestBounds::entries_max) entries.
     TooManyEntries,
     /// The limit of a descriptor has no unit or an unknown one.
     UnknownUnit(u64),
@@ -43,10 +43,12 @@ impl fmt::Display for RlsError {
                 "rate limit descriptor list must not be empty (hint: set `rate_limits` of a route)",
             ),
             Self::TooManyDescriptors => {
-                write!(f, "there are more than {DESCRIPTORS_MAX} descriptors (hint: that is the maximum)")
+                let max = request_bounds().descriptors_max;
+                write!(f, "there are more than {max} descriptors (hint: --descriptors-max is the maximum)")
             }
             Self::TooManyEntries => {
-                write!(f, "a descriptor has more than {ENTRIES_MAX} entries (hint: that is the maximum)")
+                let max = request_bounds().entries_max;
+                write!(f, "a descriptor has more than {max} entries (hint: --entries-max is the maximum)")
             }
             Self::UnknownUnit(unit) => write!(
                 f,

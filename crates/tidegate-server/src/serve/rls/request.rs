@@ -7,7 +7,7 @@ use tidegate::rules::{Descriptor, Entry};
 use tidegate_core::rules::RequestLimit;
 
 use super::RlsError;
-use crate::json::{DESCRIPTORS_MAX, ENTRIES_MAX};
+use crate::json::request_bounds;
 
 /// A request within bounds, with at least one descriptor.
 ///
@@ -57,7 +57,7 @@ impl<'a> RlsRequest<'a> {
     /// Adds an entry to the descriptor that is [pushed](Self::push_descriptor) next.
     pub fn push_entry(&mut self, entry: Entry<'a>) -> Result<(), RlsError> {
         let start = self.descriptors.last().map_or(0, |last| last.entries.end);
-        if self.entries.len() - start == ENTRIES_MAX {
+        if self.entries.len() - start == request_bounds().entries_max {
             return Err(RlsError::TooManyEntries);
         }
         self.entries.push(entry);
@@ -66,7 +66,7 @@ impl<'a> RlsRequest<'a> {
 
     /// Adds a descriptor with the entries that were pushed since the last one.
     pub fn push_descriptor(&mut self, mut descriptor: RlsDescriptor) -> Result<(), RlsError> {
-        if self.descriptors.len() == DESCRIPTORS_MAX {
+        if self.descriptors.len() == request_bounds().descriptors_max {
             return Err(RlsError::TooManyDescriptors);
         }
         let start = self.descriptors.last().map_or(0, |last| last.entries.end);
@@ -176,8 +176,8 @@ mod tests {
         let mut request = RlsRequest::default();
         request.set_domain("api");
         assert_eq!(request.clone().validate(), Err(RlsError::NoDescriptors));
-        for _ in 0..DESCRIPTORS_MAX {
-            for _ in 0..ENTRIES_MAX {
+        for _ in 0..request_bounds().descriptors_max {
+            for _ in 0..request_bounds().entries_max {
                 request.push_entry(ENTRY).unwrap();
             }
             assert_eq!(request.push_entry(ENTRY), Err(RlsError::TooManyEntries));

@@ -14,6 +14,7 @@ use super::data_dir::DataDir;
 use super::reload::WatchedFiles;
 use super::{example, fleet_watch};
 use crate::check::is_unreadable;
+use crate::json::set_request_bounds;
 use crate::output::{self, CommandStatus, Failure};
 use crate::serve::App;
 use crate::serve::denial_log::DenialLog;
@@ -47,6 +48,7 @@ impl RunningServer {
     /// this runtime.
     pub fn start(settings: &Settings, runtime: &Runtime) -> Result<Result<Self, CommandStatus>, Failure> {
         let args = &settings.args;
+        set_request_bounds(settings.request_bounds());
         let tls = load_tls(args)?;
         let (domains, source) = match load_rules(args) {
             Ok(rules) => rules,
@@ -71,7 +73,8 @@ impl RunningServer {
             .with_unknown_domain(match args.unknown_domain {
                 UnknownDomain::Allow => rules::UnknownDomain::Allow,
                 UnknownDomain::Deny => rules::UnknownDomain::Deny,
-            });
+            })
+            .with_limits_max(args.limits_max.get());
         let descriptors = DescriptorMetrics {
             descriptors_max: args.descriptor_metrics_max,
             near_limit_ratio: args.near_limit_ratio,

@@ -262,6 +262,26 @@ pub struct ServeArgs {
         value_parser = values::queue_max, help_heading = "Bounds")]
     pub queue_max: NonZeroUsize,
 
+    /// Maximum size of a request: the body over HTTP, the message over gRPC
+    #[arg(long, env = "TIDEGATE_REQUEST_BYTES_MAX", value_name = "SIZE", default_value = "4MiB",
+        value_parser = values::request_bytes_max, help_heading = "Bounds")]
+    pub request_bytes_max: ByteSize,
+
+    /// Maximum descriptors of a request
+    #[arg(long, env = "TIDEGATE_DESCRIPTORS_MAX", value_name = "NUMBER", default_value = "1000",
+        value_parser = values::items_max, help_heading = "Bounds")]
+    pub descriptors_max: NonZeroUsize,
+
+    /// Maximum entries of a descriptor, or attributes of a request
+    #[arg(long, env = "TIDEGATE_ENTRIES_MAX", value_name = "NUMBER", default_value = "1000",
+        value_parser = values::items_max, help_heading = "Bounds")]
+    pub entries_max: NonZeroUsize,
+
+    /// Maximum limits that a request may fall under
+    #[arg(long, env = "TIDEGATE_LIMITS_MAX", value_name = "NUMBER", default_value = "1024",
+        value_parser = values::limits_max, help_heading = "Bounds")]
+    pub limits_max: NonZeroUsize,
+
     /// How long a connection may be idle
     #[arg(long, env = "TIDEGATE_IDLE_TIMEOUT", value_name = "TIME", default_value = "5m",
         value_parser = values::timeout, help_heading = "Bounds")]

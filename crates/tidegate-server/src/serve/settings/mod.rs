@@ -28,7 +28,7 @@ use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _};
 use tidegate::redis::RedisSettings;
 use tidegate::rules::{LoadOptions, Report};
 
-use crate::json::REQUEST_BYTES_MAX;
+use crate::json::RequestBounds;
 use crate::regular_file;
 use file::FileError;
 
@@ -89,7 +89,7 @@ impl Default for Bounds {
         Self {
             header_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(300),
-            body_bytes_max: REQUEST_BYTES_MAX,
+            body_bytes_max: RequestBounds::default().request_bytes_max,
         }
     }
 }
@@ -169,7 +169,16 @@ impl Settings {
         Bounds {
             header_timeout: self.args.header_timeout,
             idle_timeout: self.args.idle_timeout,
-            ..Bounds::default()
+            body_bytes_max: self.request_bounds().request_bytes_max,
+        }
+    }
+
+    /// The bounds of a request.
+    pub fn request_bounds(&self) -> RequestBounds {
+        RequestBounds {
+            request_bytes_max: usize::try_from(self.args.request_bytes_max.bytes()).unwrap_or(usize::MAX),
+            descriptors_max: self.args.descriptors_max.get(),
+            entries_max: self.args.entries_max.get(),
         }
     }
 }

@@ -6,7 +6,10 @@ use std::time::Duration;
 use clap::ValueEnum;
 use tidegate::WAITERS_MAX;
 use tidegate::snapshot::SNAPSHOT_EVERY_MIN;
+use tidegate_core::PLAN_CHARGES_MAX;
 use tidegate_core::text::parse_duration;
+
+use crate::size::{ByteSize, ByteSizeError};
 
 /// The least severe level to log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -148,6 +151,36 @@ pub fn reload_every(text: &str) -> Result<Duration, String> {
 /// Parses `--snapshot-every`.
 pub fn snapshot_every(text: &str) -> Result<Duration, String> {
     parse_duration_from(text, SNAPSHOT_EVERY_MIN)
+}
+
+/// Parses `--request-bytes-max`.
+pub fn request_bytes_max(text: &str) -> Result<ByteSize, String> {
+    const MIN: u64 = 16 << 10;
+    const MAX: u64 = 64 << 20;
+    let size: ByteSize = text.parse().map_err(|error: ByteSizeError| error.to_string())?;
+    match size.bytes() {
+        MIN..=MAX => Ok(size),
+        _ => Err(format!("`{text}` is not a size from 16KiB to 64MiB (hint: 4MiB is the default)")),
+    }
+}
+
+/// Parses `--descriptors-max` and `--entries-max`.
+pub fn items_max(text: &str) -> Result<NonZeroUsize, String> {
+    number_up_to(text, 100_000)
+}
+
+/// Parses `--limits-max`.
+pub fn limits_max(text: &str) -> Result<NonZeroUsize, String> {
+    number_up_to(text, PLAN_CHARGES_MAX)
+}
+
+fn number_up_to(text: &str, max: usize) -> Result<NonZeroUsize, String> {
+    match text.parse::<NonZeroUsize>() {
+        Ok(number) if number.get() <= max => Ok(number),
+        _ => {
+            Err(format!("`{text}` is not a number from 1 to {max} (hint: omit the setting for the default)"))
+        }
+    }
 }
 
 /// Parses `--descriptor-metrics-max`.

@@ -279,8 +279,10 @@ fn rejected_rules_and_snapshot_metrics() {
 #[test]
 fn requests_with_too_many_limits_are_rejected() {
     let limits = vec!["5 per hour"; 30].join(", ");
-    let rules = ["a", "b", "c"].map(|name| format!("  - {{ name: {name}, limits: [ {limits} ] }}\n"));
-    let app = app(&format!("domain: api\nrules:\n{}", rules.concat()));
+    // 1,050 limits.
+    let rules: String =
+        (0..35).map(|number| format!("  - {{ name: r{number}, limits: [ {limits} ] }}\n")).collect();
+    let app = app(&format!("domain: api\nrules:\n{rules}"));
     let checked = with_request("api", "a=1", |request| ready_now(app.check(Protocol::Http, request)));
     assert!(checked.is_err());
     assert_eq!(

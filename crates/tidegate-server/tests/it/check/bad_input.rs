@@ -60,9 +60,9 @@ fn standard_input_that_is_closed() {
         .output()
         .expect("the binary runs");
     assert_eq!(null.status.code(), Some(2));
-    let run = tidegate(&["check", &path, "--request", "-"], vec![b' '; 2 << 20]);
+    let run = tidegate(&["check", &path, "--request", "-"], vec![b' '; 5 << 20]);
     assert_eq!(run.code, Some(2));
-    assert!(run.err.contains("the request is larger than 1024 KiB"), "{}", run.err);
+    assert!(run.err.contains("the request is larger than 4096 KiB"), "{}", run.err);
 }
 
 #[test]

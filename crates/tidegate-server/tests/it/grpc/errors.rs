@@ -42,8 +42,8 @@ async fn incomplete_requests() {
     let status = call_error(&mut client, request([])).await;
     assert_eq!(status.code(), Code::InvalidArgument);
     assert!(status.message().starts_with("rate limit descriptor list must not be empty (hint: "));
-    let status = call_error(&mut client, request(vec![descriptor(&[]); 65])).await;
-    assert_eq!((status.code(), status.message().contains("more than 64")), (Code::InvalidArgument, true));
+    let status = call_error(&mut client, request(vec![descriptor(&[]); 1_001])).await;
+    assert_eq!((status.code(), status.message().contains("more than 1000")), (Code::InvalidArgument, true));
 }
 
 #[tokio::test]
@@ -87,7 +87,7 @@ async fn invalid_bodies() {
     let half = whole.slice(..whole.len() - 1);
     let twice = Bytes::from([&whole[..], &whole[..]].concat());
     let huge = Bytes::from_static(&[0, 0xff, 0xff, 0xff, 0xff, 1]);
-    let large = [0u8, 0, 0x10, 0, 1].iter().copied().chain(std::iter::repeat_n(1, 1 << 20)).chain([1]);
+    let large = [0u8, 0, 0x40, 0, 1].iter().copied().chain(std::iter::repeat_n(1, 4 << 20)).chain([1]);
     let large: Vec<Bytes> = large.collect::<Vec<u8>>().chunks(10_000).map(Bytes::copy_from_slice).collect();
     for (body, code, message) in [
         (vec![], "13", "the body is not a gRPC message"),
@@ -125,11 +125,11 @@ async fn invalid_prefixes_are_rejected_early() {
 #[tokio::test]
 async fn too_many_matched_limits() {
     let rule = |number: usize| format!("  - {{ name: r{number}, limit: 5 per day }}\n");
-    let rules: String = (0..65).map(rule).collect();
+    let rules: String = (0..=tidegate_core::PLAN_CHARGES_MAX).map(rule).collect();
     let server = Server::with_rules(&format!("domain: api\nrules:\n{rules}")).await;
     let status = call_error(&mut server.client().await, request([descriptor(&[("user", "42")])])).await;
     assert_eq!(status.code(), Code::Internal);
-    assert_eq!(status.message(), "a request can charge at most 64 limits; let fewer rules match it");
+    assert_eq!(status.message(), "the request falls under too many limits; let fewer rules match it");
 }
 
 #[tokio::test]
@@ -170,10 +170,11 @@ async fn failed_calls_are_counted() {
     let mut raw = RawClient::connect(server.address).await;
     let (check, watch) = ("/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch");
     let reflection = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
-    let three = ["a", "b", "c"].map(|user| descriptor(&[("user", user)]));
+    // 1,050 limits.
+    let many: Vec<_> = (0..35).map(|user| descriptor(&[("user", &*user.to_string())])).collect();
     for (path, body, code) in [
         (SHOULD_RATE_LIMIT, framed(b""), "3"),
-        (SHOULD_RATE_LIMIT, framed_request(&request(three)), "13"),
+        (SHOULD_RATE_LIMIT, framed_request(&request(many)), "13"),
         (check, framed(b"\x0a\x04nope"), "5"),
         (check, framed(b"\x0a\x09nope"), "3"),
         (watch, framed(b"\x0a\x09nope"), "3"),

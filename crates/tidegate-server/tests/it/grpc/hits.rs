@@ -148,8 +148,9 @@ async fn too_many_limits_to_refund_charge_nothing() {
     let mut client = server.client().await;
     let few =
         || RateLimitDescriptor { hits_addend: Some(UInt64Value { value: 3 }), ..descriptor(&[("few", "x")]) };
-    let all_back = || ["a", "b", "c"].map(|user| refunded_hits(user, 1));
-    for request_sent in [request(all_back()), request(all_back().into_iter().chain([few()]))] {
+    // 1,050 limits.
+    let all_back = || (0..35).map(|user| refunded_hits(&user.to_string(), 1));
+    for request_sent in [request(all_back()), request(all_back().chain([few()]))] {
         let status = call_error(&mut client, request_sent).await;
         assert_eq!(status.code(), Code::Internal, "{status:?}");
     }

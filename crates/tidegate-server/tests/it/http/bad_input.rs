@@ -51,15 +51,15 @@ fn the_largest_cost_is_denied_and_charges_nothing() {
 }
 
 #[test]
-fn a_value_of_a_megabyte() {
+fn a_value_of_four_megabytes() {
     let server = Server::new(RULES);
     let of =
         |bytes: usize| format!(r#"{{"domain": "api", "attributes": {{"user": "{}"}}}}"#, "x".repeat(bytes));
     let frame = of(0).len();
-    assert_eq!(post(&server, "/v1/check", &of((1 << 20) - frame)).status, 200, "the maximum");
-    for bytes in [(1 << 20) - frame + 1, 5 << 20] {
+    assert_eq!(post(&server, "/v1/check", &of((4 << 20) - frame)).status, 200, "the maximum");
+    for bytes in [(4 << 20) - frame + 1, 5 << 20] {
         let mut client = Client::connect(server.http);
-        client.post("/v1/check", of(bytes)).assert_problem(413, &["the body is larger than 1048576 bytes"]);
+        client.post("/v1/check", of(bytes)).assert_problem(413, &["the body is larger than 4194304 bytes"]);
         assert_eq!(client.read_to_end(), "", "the connection is closed");
     }
 }

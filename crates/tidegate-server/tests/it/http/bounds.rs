@@ -94,7 +94,7 @@ fn chunked_bodies() {
     // More than the maximum body, without a Content-Length.
     client.send("POST /v1/check HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n");
     let chunk = format!("10000\r\n{}\r\n", "x".repeat(0x10000));
-    client.send(chunk.repeat(17));
+    client.send(chunk.repeat(65));
     client.send("0\r\n\r\n");
     client.reply().assert_problem(413, &[]);
 }
@@ -142,7 +142,7 @@ fn a_too_large_content_length_is_rejected_early() {
     let mut client = Client::connect(server.http);
     client.send("POST /v1/check HTTP/1.1\r\nhost: x\r\ncontent-length: 7340032\r\n\r\n");
     let refused = client.reply();
-    refused.assert_problem(413, &["the body is larger than 1048576 bytes"]);
+    refused.assert_problem(413, &["the body is larger than 4194304 bytes"]);
     assert_eq!(refused.header("connection"), Some("close"));
     // What the client still sends is discarded, and the connection is not reset.
     client.try_send("x".repeat(7 << 20)).unwrap();

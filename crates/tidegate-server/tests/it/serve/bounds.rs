@@ -82,3 +82,38 @@ fn requests_over_queue_max_are_denied() {
     let _third = send_check("bob");
     wait_until("three requests wait", || is_waiting(3));
 }
+
+/// The bounds of a request are settings.
+#[test]
+fn requests_have_the_bounds_of_the_settings() {
+    let directory = Directory::new();
+    let rules: String =
+        (0..5).map(|number| format!("  - {{ name: r{number}, limit: 9 per day }}\n")).collect();
+    let rules = directory.write("rules.yaml", format!("domain: api\nrules:\n{rules}"));
+    let descriptors = |count: usize| {
+        let list = vec![r#"{"entries": [{"key": "a", "value": "1"}, {"key": "b", "value": "1"}]}"#; count];
+        format!(r#"{{"domain": "api", "descriptors": [{}]}}"#, list.join(", "))
+    };
+    let start = |bounds: &[&str]| Server::start(&[&["--rules", &rules], bounds].concat());
+    let server = start(&[]);
+    for path in ["/v1/check", "/json"] {
+        assert_eq!(server.post(path, &descriptors(1)).status, 200, "{path}");
+        assert_eq!(server.post(path, &descriptors(1_001)).status, 400, "{path}");
+    }
+    server.stop();
+    let server = start(&["--descriptors-max", "2"]);
+    for path in ["/v1/check", "/json"] {
+        assert_eq!(server.post(path, &descriptors(2)).status, 200, "{path}");
+        assert_eq!(server.post(path, &descriptors(3)).status, 400, "{path}");
+    }
+    server.stop();
+    let server = start(&["--entries-max", "1"]);
+    for path in ["/v1/check", "/json"] {
+        assert_eq!(server.post(path, &descriptors(1)).status, 400, "{path}");
+    }
+    server.stop();
+    let server = start(&["--limits-max", "4", "--request-bytes-max", "16KiB"]);
+    assert_eq!(server.post("/v1/check", &descriptors(1)).status, 500, "five limits");
+    assert_eq!(server.post("/v1/check", &descriptors(400)).status, 413);
+    server.stop();
+}

@@ -3,7 +3,7 @@
 -- ARGV[2] is a sequence of groups. A group consists of similar plans: the same limits on many keys, the same
 -- plan many times, or a mixture.
 --
---   op:1 charges:1 plans:2, then for each charge: term:2 key:2 stride:1, then the op's arguments; big-endian
+--   op:1 charges:2 plans:2, then for each charge: term:2 key:2 stride:1, then the op's arguments; big-endian
 --
 -- In plan i of a group, from 0, each charge has the key (key + i * stride) of KEYS. A stride of 0 means one
 -- key for all plans, and 1 means one key for each. Terms and keys are counted from 1.
@@ -121,9 +121,9 @@ local plans_ops, windows, usage_log
 local bytes, byte, floor = ARGV[2], string.byte, math.floor
 local offset, plan = 1, 0
 while offset <= #bytes do
-  local op, charges, plans_high, plans_low, term_high, term_low, key_high, key_low, stride =
-    byte(bytes, offset, offset + 8)
-  local plans = plans_high * 256 + plans_low
+  local op, charges_high, charges_low, plans_high, plans_low, term_high, term_low, key_high, key_low, stride =
+    byte(bytes, offset, offset + 9)
+  local charges, plans = charges_high * 256 + charges_low, plans_high * 256 + plans_low
   for word = #keys_state.admitted + 1, floor((plan + plans + 31) / 32) do keys_state.admitted[word] = 0 end
 
   local first_term = ARGV[term_high * 256 + term_low + 2]
@@ -133,12 +133,12 @@ while offset <= #bytes do
     local writes = op == CHECK and flags == 0
     local key_index = key_high * 256 + key_low
     check_gcra(keys_state, first_term, plan, plans, key_index, stride, writes, now_us, read_fine_arrival, write_arrival)
-    offset = offset + 9
+    offset = offset + 10
   else
     if not terms then
       readers, terms, group_terms, group_key_indexes, group_strides = {}, {}, {}, {}, {}
     end
-    offset = offset + 4
+    offset = offset + 5
     for at = 1, charges do
       term_high, term_low, key_high, key_low, stride = byte(bytes, offset, offset + 4)
       offset = offset + 5

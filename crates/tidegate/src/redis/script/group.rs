@@ -40,10 +40,10 @@ struct Group {
 }
 
 /// Bytes of a group before its charges, and of each charge.
-const HEAD_BYTES: usize = 4;
+const HEAD_BYTES: usize = 5;
 const CHARGE_BYTES: usize = 5;
 /// The offset of the plan count in the head, and of the stride in a charge.
-const PLANS_AT: usize = 2;
+const PLANS_AT: usize = 3;
 const STRIDE_AT: usize = 4;
 
 impl Groups {
@@ -68,9 +68,10 @@ impl Groups {
             return;
         }
         let start = self.bytes.len();
-        // A plan has no more charges than one byte can count, nor a call more terms and keys than two bytes.
-        #[allow(clippy::cast_possible_truncation, reason = "a plan has 64 charges at most")]
-        self.bytes.extend([op_code(plan), charges.len() as u8, 0, 1]);
+        // Neither a plan has more charges, nor a call more terms and keys, than two bytes can count.
+        #[allow(clippy::cast_possible_truncation, reason = "a plan has PLAN_CHARGES_MAX charges at most")]
+        let [high, low] = (charges.len() as u16).to_be_bytes();
+        self.bytes.extend([op_code(plan), high, low, 0, 1]);
         for charge in &charges {
             self.bytes.extend((charge.term + 1).to_be_bytes());
             self.bytes.extend((charge.key_index + 1).to_be_bytes());

@@ -2,7 +2,6 @@
 
 use std::collections::{HashMap, HashSet};
 
-use tidegate_core::PLAN_CHARGES_MAX;
 use tidegate_core::rules::{
     Action, Apply, CaseSensitivity, Elastic, ElasticSource, Margin, OnMissingKey, Pattern, RuleLimit,
     RuleLimits,
@@ -11,6 +10,9 @@ use tidegate_core::rules::{
 use crate::rules::diagnostic::{Diagnostic, Report};
 use crate::rules::file::{FileRule, RulesFile};
 use crate::rules::yaml::printable;
+
+/// More limits than this for every request are probably a mistake.
+const LIMITS_AT_ONCE_MAX: usize = 64;
 
 pub(super) fn lint_without_rules(report: &mut Report, file: &RulesFile) {
     if file.rules.is_empty() {
@@ -52,7 +54,7 @@ fn lint_exempts_everything(report: &mut Report, file: &RulesFile, rule: &FileRul
     }
 }
 
-/// More limits for every request than a plan can hold.
+/// More limits for every request than anyone intends: each of them costs time.
 pub(super) fn lint_too_many_limits(report: &mut Report, file: &RulesFile) {
     if file.apply.map(|apply| apply.value).unwrap_or_default() == Apply::First {
         return;
@@ -69,11 +71,11 @@ pub(super) fn lint_too_many_limits(report: &mut Report, file: &RulesFile) {
     for rule in file.rules.iter().filter(for_everyone).filter(applies) {
         let before = counters;
         counters += super::limit_lists(rule).iter().map(|list| count_counters(list)).min().unwrap_or(0);
-        if before <= PLAN_CHARGES_MAX && counters > PLAN_CHARGES_MAX {
+        if before <= LIMITS_AT_ONCE_MAX && counters > LIMITS_AT_ONCE_MAX {
             let message =
-                format!("from here on every request falls under more than {PLAN_CHARGES_MAX} limits");
+                format!("from here on every request falls under more than {LIMITS_AT_ONCE_MAX} limits");
             let diagnostic = Diagnostic::warning("too-many-at-once", rule.spans.name, message);
-            let diagnostic = diagnostic.label("such requests get an error");
+            let diagnostic = diagnostic.label("each request charges all of them");
             report.push(diagnostic.hint("let fewer rules match everything, or write `apply: first`"));
         }
     }

@@ -1,6 +1,7 @@
 //! The merged answer of several rules, limits and descriptors.
 
 use tidegate::rules::AnswerKind;
+use tidegate_core::PLAN_CHARGES_MAX;
 
 use crate::engine::setup::{Setup, over_each_store};
 
@@ -108,14 +109,28 @@ rules:
     assert_eq!(fixture.count_passing("user=2 plan=vip", 9), 5);
 }
 
+/// A plan that is larger than one byte can count.
+fn a_request_may_fall_under_hundreds_of_limits(setup: Setup) {
+    let rule =
+        |number: usize| format!("  - {{ name: r{number}, key: [user], limit: {} per day }}\n", number + 3);
+    let rules: String = (0..300).map(rule).collect();
+    let fixture = setup.fixture(&format!("domain: api\nrules:\n{rules}"));
+    assert_eq!(
+        fixture.count_passing("user=1", 5),
+        3,
+        "the tightest limit decides, and nothing is charged after it"
+    );
+    assert_eq!(fixture.count_passing("user=2", 5), 3);
+}
+
 fn more_limits_than_a_plan_holds_are_an_error(setup: Setup) {
     let rule = |number: usize| format!("  - {{ name: r{number}, limit: 5 per minute }}\n");
-    let rules: String = (0..65).map(rule).collect();
+    let rules: String = (0..=PLAN_CHARGES_MAX).map(rule).collect();
     let fixture = setup.fixture(&format!("domain: api\nrules:\n{rules}"));
     let error = crate::engine::fixture::with_request("user=1", 1, |request| {
         fixture.setup.check(&fixture.engine, request, |_| ()).unwrap_err().to_string()
     });
-    assert_eq!(error, "a request can charge at most 64 limits; let fewer rules match it");
+    assert_eq!(error, "the request falls under too many limits; let fewer rules match it");
 }
 
 fn a_limit_that_never_denies_does_not_affect_retry_after(setup: Setup) {
@@ -184,6 +199,7 @@ over_each_store!(
     the_first_rule_that_matches_applies_if_the_domain_says_so,
     descriptors_match_separately_and_are_charged_together,
     a_rule_may_replace_others,
+    a_request_may_fall_under_hundreds_of_limits,
     more_limits_than_a_plan_holds_are_an_error,
     a_limit_that_never_denies_does_not_affect_retry_after,
     an_attempt_is_counted_once_even_with_a_pool,

@@ -284,7 +284,7 @@ fn other_operations_are_errors() {
 #[test]
 fn too_many_limits_are_an_error_with_and_without_the_store() {
     let rule = |number: usize| format!("  - {{ name: r{number}, limit: 5 per minute }}\n");
-    let rules: String = (0..65).map(rule).collect();
+    let rules: String = (0..=tidegate_core::PLAN_CHARGES_MAX).map(rule).collect();
     let fleet = Fleet::new(1, &format!("domain: api\nrules:\n{rules}"));
     for is_stopped in [false, true] {
         if is_stopped {

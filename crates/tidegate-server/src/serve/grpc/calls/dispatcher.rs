@@ -20,6 +20,9 @@ use crate::serve::grpc::reflection::ReflectionStream;
 use crate::serve::grpc::status::{GrpcCode, GrpcStatus, ok_headers, ok_trailers};
 use crate::serve::grpc::wire::Writer;
 
+/// What a call keeps besides its message: the frame, and the lists of its descriptors and entries.
+const MESSAGE_OVERHEAD_BYTES: usize = 256 << 10;
+
 /// Size of the buffer for responses, in bytes.
 const OUT_BYTES: usize = 4 << 10;
 
@@ -80,7 +83,9 @@ impl Dispatcher {
 
     /// Whether the call that is being polled may keep `bytes` in addition to the other calls.
     pub fn check_room(&self, bytes: usize) -> Result<(), GrpcStatus> {
-        if self.other_calls_bytes + bytes <= KEPT_BYTES_MAX {
+        // At least one message of the maximum size has room.
+        let bytes_max = KEPT_BYTES_MAX.max(self.shared.bounds.body_bytes_max + MESSAGE_OVERHEAD_BYTES);
+        if self.other_calls_bytes + bytes <= bytes_max {
             return Ok(());
         }
         let message = "unfinished calls on this connection keep too many bytes (hint: send fewer at a time)";

@@ -127,9 +127,9 @@ fn invalid_requests() {
         let error = error_of(&RateLimitRequest { descriptors, ..good.clone() });
         assert!(matches!(error, RlsError::UnknownUnit(_)), "{error}");
     }
-    let many = RateLimitRequest { descriptors: vec![RateLimitDescriptor::default(); 65], ..good.clone() };
+    let many = RateLimitRequest { descriptors: vec![RateLimitDescriptor::default(); 1_001], ..good.clone() };
     assert_eq!(error_of(&many), RlsError::TooManyDescriptors);
-    let entries = vec![Entry::default(); 65];
+    let entries = vec![Entry::default(); 1_001];
     let descriptors = vec![RateLimitDescriptor { entries, ..RateLimitDescriptor::default() }];
     assert_eq!(error_of(&RateLimitRequest { descriptors, ..good }), RlsError::TooManyEntries);
     assert_eq!(read_request(b"\x0a\x01\xff"), Err(RlsError::NotUtf8("`domain`")));

@@ -20,7 +20,7 @@ use serde::de::DeserializeSeed as _;
 use tidegate::rules::Entry;
 
 use super::{HitsMode, RlsDescriptor, RlsError, RlsRequest};
-use crate::json::{REQUEST_BYTES_MAX, RequestError};
+use crate::json::{RequestError, request_bounds};
 
 use read::{JsonDescriptor, JsonLimit, JsonRlsEntry};
 
@@ -29,11 +29,10 @@ pub use write::write;
 
 /// Reads a request. [`JsonRlsRequest::to_request`] converts it to one that can be decided.
 pub fn read(json: &[u8]) -> Result<JsonRlsRequest, RequestError> {
-    if json.len() > REQUEST_BYTES_MAX {
-        let message = format!(
-            "the request is larger than {} KiB (hint: send fewer descriptors)",
-            REQUEST_BYTES_MAX >> 10
-        );
+    let bytes_max = request_bounds().request_bytes_max;
+    if json.len() > bytes_max {
+        let message =
+            format!("the request is larger than {} KiB (hint: send fewer descriptors)", bytes_max >> 10);
         return Err(RequestError { message, location: None });
     }
     let mut deserializer = serde_json::Deserializer::from_slice(json);

@@ -7,7 +7,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error, SeqAccess, Visitor};
 use tidegate_core::rules::{RequestLimit, TimeUnit};
 
 use super::scalars::{OptionSeed, Uint32, Uint64, deserialize_or_default, deserialize_unit};
-use crate::json::{DESCRIPTORS_MAX, ENTRIES_MAX, ObjectSeed};
+use crate::json::{ObjectSeed, request_bounds};
 use crate::serve::rls::RlsError;
 
 /// A request that was read and not yet validated.
@@ -71,7 +71,7 @@ fn deserialize_descriptors<'de, D: Deserializer<'de>>(
     let expecting = "a descriptor (hint: {\"entries\": [{\"key\": \"user\", \"value\": \"42\"}]})";
     let list = ListSeed {
         item: ObjectSeed::new(expecting),
-        len_max: DESCRIPTORS_MAX,
+        len_max: request_bounds().descriptors_max,
         too_long: RlsError::TooManyDescriptors,
     };
     OptionSeed(list).deserialize(deserializer).map(Option::unwrap_or_default)
@@ -81,7 +81,7 @@ fn deserialize_entries<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec
     let expecting = "an entry (hint: {\"key\": \"user\", \"value\": \"42\"})";
     let list = ListSeed {
         item: ObjectSeed::new(expecting),
-        len_max: ENTRIES_MAX,
+        len_max: request_bounds().entries_max,
         too_long: RlsError::TooManyEntries,
     };
     OptionSeed(list).deserialize(deserializer).map(Option::unwrap_or_default)

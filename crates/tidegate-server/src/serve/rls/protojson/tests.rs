@@ -99,9 +99,9 @@ fn errors_have_a_location() {
     }
     let many = |count: usize| format!(r#"{{"descriptors": [{}]}}"#, vec!["{}"; count].join(","));
     assert!(super::read(many(64).as_bytes()).is_ok());
-    assert_rejected(&many(65), ": there are more than 64 descriptors");
-    let error = super::read(&vec![b' '; REQUEST_BYTES_MAX + 1]).unwrap_err().to_string();
-    assert_eq!(error, "the request is larger than 1024 KiB (hint: send fewer descriptors)");
+    assert_rejected(&many(1_001), ": there are more than 1000 descriptors");
+    let error = super::read(&vec![b' '; request_bounds().request_bytes_max + 1]).unwrap_err().to_string();
+    assert_eq!(error, "the request is larger than 4096 KiB (hint: send fewer descriptors)");
     assert_eq!(super::read(b"{}").unwrap().to_request(), Err(RlsError::EmptyDomain));
     assert_eq!(super::read(br#"{"domain": "a"}"#).unwrap().to_request(), Err(RlsError::NoDescriptors));
 }

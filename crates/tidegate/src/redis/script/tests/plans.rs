@@ -1,6 +1,6 @@
 //! Properties of a whole call: plans that share it, their groups, and its bounds.
 
-use tidegate_core::{FencingToken, Grant, OutcomeKind};
+use tidegate_core::{FencingToken, Grant, OutcomeKind, PLAN_CHARGES_MAX};
 
 use super::*;
 use crate::redis::lease_seal::LeaseSeal;
@@ -50,6 +50,29 @@ fn costs_of_one_key_are_charged_in_order() {
     let (mut server, gcra) = (ScriptServer::new(), limit(GCRA));
     let plans = [3, 3, 2, 0, 1].map(|cost| check("key", &gcra, cost)).to_vec();
     assert_eq!(admitted(&server.call_at(START_US, plans)), [true, false, true, true, false]);
+}
+
+/// More charges than one byte can count, of each kind of limit.
+#[test]
+fn a_plan_of_the_maximum_size_is_charged_whole_or_not_at_all() {
+    let (mut server, limits) =
+        (ScriptServer::new(), EVERY_KIND.iter().map(|text| limit(text)).collect::<Vec<Limit>>());
+    let plan = |last_cost: u64| {
+        let one = |at: usize| {
+            let cost = if at + 1 == PLAN_CHARGES_MAX { last_cost } else { 1 };
+            charge(&format!("many:{at}"), &limits[at % limits.len()], cost)
+        };
+        redis_plan(Op::Check, (0..PLAN_CHARGES_MAX).map(one))
+    };
+    // The last charge never fits 6 units.
+    let replies = server.call_at(START_US, vec![plan(6_000)]);
+    assert_eq!(admitted(&replies), [false]);
+    for (is_admitted, remaining) in [(true, 4), (true, 3)] {
+        let replies = server.call_at(START_US, vec![plan(1)]);
+        assert_eq!(admitted(&replies), [is_admitted]);
+        let outcomes = &replies[0].as_ref().unwrap().outcomes;
+        assert_eq!((outcomes.len(), outcomes[0].remaining), (PLAN_CHARGES_MAX, remaining));
+    }
 }
 
 #[test]
