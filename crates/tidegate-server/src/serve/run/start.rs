@@ -7,7 +7,7 @@ use std::time::Duration;
 use tidegate::rules::{self, Domain, LoadedRules, Reloader, Source, SourceUpdate};
 use tidegate::snapshot::{RestoreStatus, Restored, SnapshotReport, SnapshotWriter};
 use tidegate::store::NodeStore;
-use tidegate::{Clock as _, Engine, MemoryStore, SystemClock};
+use tidegate::{Clock as _, Engine, MemoryStore, Nanos, SystemClock};
 use tokio::runtime::Runtime;
 
 use super::data_dir::DataDir;
@@ -189,7 +189,9 @@ fn restore_counters(
     let Restored { store, status: restored, .. } = MemoryStore::restore(&path, memory_max, clock.now());
     match &restored {
         RestoreStatus::Refused(error) => tracing::error!("{error}"),
-        RestoreStatus::Restored { evicted: 1.., .. } => tracing::warn!("{restored}"),
+        RestoreStatus::Restored { evicted, moved_back, .. } if *evicted > 0 || *moved_back > Nanos::ZERO => {
+            tracing::warn!("{restored}");
+        }
         _ => tracing::info!("{restored}"),
     }
     (Arc::new(store), Some((path, restored)))
