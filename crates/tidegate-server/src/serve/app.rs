@@ -10,6 +10,7 @@ use tidegate::{
     Nanos, Release, Renewal, SystemClock, Timestamp,
 };
 
+use super::connections_memory::ConnectionsMemory;
 use super::denial_log::DenialLog;
 use super::failed_logins::FailedLogins;
 use super::metrics::{DecisionTimes, DescriptorMetrics, Metrics};
@@ -42,6 +43,8 @@ pub struct App {
     pub negative_hits: NegativeHits,
     /// The shared store of a fleet, if the engine uses one.
     pub fleet: Option<Fleet>,
+    /// The memory of connections.
+    pub connections_memory: Arc<ConnectionsMemory>,
 }
 
 impl App {
@@ -57,6 +60,7 @@ impl App {
             failed_logins: FailedLogins::default(),
             negative_hits: NegativeHits::default(),
             fleet: None,
+            connections_memory: Arc::new(ConnectionsMemory::unbounded()),
         }
     }
 
@@ -76,6 +80,13 @@ impl App {
     #[must_use]
     pub fn with_descriptor_metrics(self, descriptors: DescriptorMetrics) -> Self {
         Self { metrics: Metrics::new(descriptors), ..self }
+    }
+
+    /// Bounds the memory of connections and of the requests that wait.
+    #[must_use]
+    pub fn with_connections_memory(self, memory: ConnectionsMemory) -> Self {
+        let engine = self.engine.with_waiters_max(memory.waiters_max());
+        Self { engine, connections_memory: Arc::new(memory), ..self }
     }
 
     /// Replaces the denial log.

@@ -16,6 +16,7 @@ use super::{example, fleet_watch};
 use crate::check::is_unreadable;
 use crate::output::{self, CommandStatus, Failure};
 use crate::serve::App;
+use crate::serve::connections_memory::ConnectionsMemory;
 use crate::serve::denial_log::DenialLog;
 use crate::serve::listen::{Tls, TlsFiles};
 use crate::serve::metrics::DescriptorMetrics;
@@ -72,11 +73,15 @@ impl RunningServer {
             descriptors_max: args.descriptor_metrics_max,
             near_limit_ratio: args.near_limit_ratio,
         };
+        let memory = ConnectionsMemory::new(args.connections_memory_max.bytes());
         let denials = DenialLog::new(args.log_denials, args.log_keys);
         let app = Arc::new(App {
             fleet,
             negative_hits: args.negative_hits,
-            ..App::new(engine).with_denials(denials).with_descriptor_metrics(descriptors)
+            ..App::new(engine)
+                .with_denials(denials)
+                .with_descriptor_metrics(descriptors)
+                .with_connections_memory(memory)
         });
         app.status.rules_loaded(args.rules.clone(), &app.engine.rules());
         if let Some(tls) = &tls {
