@@ -82,6 +82,19 @@ impl PackedState {
         }
     }
 
+    /// The same state as of an earlier time, by up to half a millisecond less than `by_ns`. For a state that was counted by
+    /// a clock that was ahead. A bucket has as much left as it had. A fixed window ends as much later as it did then,
+    /// also if its edges are aligned. A sliding window may forget up to a window earlier. A state that outlasts representable time stays as it is.
+    #[must_use]
+    pub fn moved_back(self, by_ns: u64) -> Self {
+        match self.view() {
+            PackedView::Until(last, detail) => {
+                Self::until(last.saturating_sub(by_ns >> SPARE_INSTANT_BITS << SPARE_INSTANT_BITS), detail)
+            }
+            PackedView::Outlasting(_) => self,
+        }
+    }
+
     /// The two words that a store keeps.
     #[inline]
     pub const fn to_words(self) -> [u64; 2] {

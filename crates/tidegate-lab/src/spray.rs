@@ -79,9 +79,6 @@ pub struct HotKey {
 impl Spray {
     /// A spray at `10 per hour` with the given algorithm: one request per key, one key per microsecond. The hot key has
     /// `1000 per day` and sends a thousand requests per second.
-    ///
-    /// The hot key's limit must reset later than those of the distinct keys: a full store evicts the states that are
-    /// closest to their reset.
     pub fn new(keys: u64, memory_max: Bytes, algorithm: AlgorithmName) -> Self {
         Self {
             keys,

@@ -40,8 +40,13 @@ impl ByteSize {
 
 /// Parses `--memory-max`, which has a minimum.
 pub fn parse_memory_max(text: &str) -> Result<ByteSize, String> {
+    parse_at_least(text, MEMORY_BYTES_MIN)
+}
+
+/// Parses a size that has a minimum.
+pub fn parse_at_least(text: &str, bytes_min: u64) -> Result<ByteSize, String> {
     let size: ByteSize = text.parse().map_err(|error: ByteSizeError| error.to_string())?;
-    let min = ByteSize::from_bytes(MEMORY_BYTES_MIN);
+    let min = ByteSize::from_bytes(bytes_min);
     if size < min {
         return Err(format!("{size} is too small (hint: the minimum is {min})"));
     }

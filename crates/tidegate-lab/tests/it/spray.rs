@@ -63,6 +63,19 @@ fn a_flood_of_leases_stays_in_bounds() {
     assert!(report.lease_refusals > 0 && report.live_evictions == 0, "{report}");
 }
 
+/// The worst case: every distinct key resets later than the hot key.
+#[test]
+fn a_flood_of_daily_keys_does_not_reset_a_counter_of_a_minute() {
+    let mut spray = Spray::new(KEYS, MEMORY_MAX, AlgorithmName::Gcra);
+    spray.limit = "1 per day".to_owned();
+    spray.hot_limit = "10 per minute".to_owned();
+    // Eight simulated seconds.
+    spray.step_ns = 8_000_000_000 / KEYS;
+    let report = spray.run(|_| {}).expect("the limits are valid");
+    assert!(report.live_evictions > 0, "{report}");
+    assert_eq!(report.hot, HotKey { requests: 1_000, admitted: 11, allowed: 11 }, "{report}");
+}
+
 /// Runs in its own process, because this one also runs other tests.
 #[cfg(target_os = "linux")]
 #[test]

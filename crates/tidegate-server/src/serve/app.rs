@@ -10,6 +10,7 @@ use tidegate::{
     Nanos, Release, Renewal, SystemClock, Timestamp,
 };
 
+use super::connections_memory::ConnectionsMemory;
 use super::denial_log::DenialLog;
 use super::failed_logins::FailedLogins;
 use super::metrics::{DecisionTimes, DescriptorMetrics, Metrics};
@@ -47,6 +48,8 @@ pub struct App {
     pub ratelimit_headers: RateLimitHeaders,
     /// Warns about domains without rules.
     pub unknown_domains: UnknownDomains,
+    /// The memory of connections.
+    pub connections_memory: Arc<ConnectionsMemory>,
 }
 
 impl App {
@@ -64,6 +67,7 @@ impl App {
             fleet: None,
             ratelimit_headers: RateLimitHeaders::default(),
             unknown_domains: UnknownDomains::default(),
+            connections_memory: Arc::new(ConnectionsMemory::unbounded()),
         }
     }
 
@@ -83,6 +87,13 @@ impl App {
     #[must_use]
     pub fn with_descriptor_metrics(self, descriptors: DescriptorMetrics) -> Self {
         Self { metrics: Metrics::new(descriptors), ..self }
+    }
+
+    /// Bounds the memory of connections and of the requests that wait.
+    #[must_use]
+    pub fn with_connections_memory(self, memory: ConnectionsMemory) -> Self {
+        let engine = self.engine.with_waiters_max(memory.waiters_max());
+        Self { engine, connections_memory: Arc::new(memory), ..self }
     }
 
     /// Replaces the denial log.

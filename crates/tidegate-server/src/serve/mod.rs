@@ -22,6 +22,7 @@
 //! that borrows nothing and stays with its connection. `run/` starts and stops all of this.
 
 pub mod app;
+pub mod connections_memory;
 pub mod denial_log;
 pub mod drain;
 pub mod failed_logins;

@@ -163,6 +163,14 @@ impl<C: Clock, S: Store> Engine<C, S> {
         self
     }
 
+    /// Sets how many requests may wait for all keys together, at most [`WAITERS_MAX`](crate::WAITERS_MAX), which is the
+    /// default. More are denied immediately.
+    #[must_use]
+    pub fn with_waiters_max(self, waiters_max: u64) -> Self {
+        self.inner.queues.set_waiters_max(waiters_max);
+        self
+    }
+
     /// The active rules. The returned handle keeps them when they are replaced.
     #[inline]
     pub fn rules(&self) -> ActiveRules {

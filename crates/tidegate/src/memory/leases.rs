@@ -14,7 +14,7 @@
 //!
 //! A live lease is never evicted: its key would grant the units to a second holder. When the memory for leases is full,
 //! a new lease is refused instead, before anything of its plan is charged. Otherwise a client that can invent keys
-//! could free a lock that another client holds. An observed limit that has no room for its lease refuses nothing; it
+//! could free a lock that another client holds. `owners.rs` says how much one limit may take. An observed limit that has no room for its lease refuses nothing; it
 //! just does not count the lease.
 
 use tidegate_core::algorithm::{Concurrency, LimitAlgorithm};
@@ -187,12 +187,14 @@ impl MemoryStore {
         };
         let instant = expiry_charges(plan).map(effective_now).max().unwrap_or(now);
         let mut changed: Option<Grant> = None;
-        for (algorithm, tag) in plan.charges().iter().filter_map(concurrency_algorithm).zip(tags) {
+        for (charge, tag) in plan.charges().iter().filter(is_lease).zip(tags) {
+            let Some(algorithm) = concurrency_algorithm(charge) else { continue };
+            let key = self.owned_tag(charge.counter, tag);
             let shard = locked_at_mut(&mut locked, shard_of(tag));
             if !shard.contains(tag) {
                 continue;
             }
-            let grant = self.update_sharded(ShardEntry { shards: &self.leases, shard, tag }, now, |leases| {
+            let grant = self.update_sharded(ShardEntry { shards: &self.leases, shard, key }, now, |leases| {
                 let grant = change(leases, instant);
                 (grant, now.saturating_add(algorithm.reset_after(leases, now)))
             });
@@ -250,7 +252,7 @@ pub(super) fn memory_full_outcome() -> Outcome {
 impl MemoryStore {
     /// Makes room for one more lease of a key. False if the memory for leases is full.
     pub(super) fn has_room_for_lease(&self, entry: &mut ShardEntry<'_, Leases>, now: Timestamp) -> bool {
-        let heap_bytes = entry.shard.with_state(entry.tag, Leases::heap_bytes_to_add);
+        let heap_bytes = entry.shard.with_state(entry.key.tag, Leases::heap_bytes_to_add);
         self.make_room_for(entry, heap_bytes, now)
     }
 
@@ -276,7 +278,7 @@ fn grant_part(
     plan_shards: &PlanShards<'_>,
     charge_decision: ChargeDecision,
 ) -> Option<GrantPart> {
-    let ChargeState::Leases { algorithm, timed_cost, tag, has_room: true } = charge_state else {
+    let ChargeState::Leases { algorithm, timed_cost, tag, has_room: true, .. } = charge_state else {
         return None;
     };
     let is_charged = algorithm.is_charged(*timed_cost, charge_decision.decision);

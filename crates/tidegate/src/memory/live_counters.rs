@@ -30,7 +30,7 @@ impl MemoryStore {
         for number in 0..sampled {
             let page = u64::from(number) * u64::from(pages) / u64::from(sampled);
             self.table.page(u32::try_from(page).unwrap_or(u32::MAX)).copy_to(&mut entries);
-            live += entries.iter().filter(|(_, state)| !state.is_idle_at(now)).count() as u64;
+            live += entries.iter().filter(|entry| !entry.state.is_idle_at(now)).count() as u64;
         }
         LiveSample { live, sampled: sampled.into() }.scaled_to(pages.into())
     }

@@ -84,7 +84,7 @@ fn a_copy_never_has_half_a_write() {
         let _ = store.check_charge(&charge, Timestamp::from_nanos(5_000_000_000));
         let after = store.read_packed(store.seed.tag(&charge)).state;
         let copy = copier.join().unwrap();
-        assert!(copy.len() == 1 && [before, after].contains(&copy[0].1), "{copy:?}");
+        assert!(copy.len() == 1 && [before, after].contains(&copy[0].state), "{copy:?}");
     });
 }
 

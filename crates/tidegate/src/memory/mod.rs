@@ -9,6 +9,7 @@
 //!   table.rs        packed states of 16 bytes, in pages of 4 KiB (page.rs), by extendible hashing
 //!   shards.rs       usage logs and leases, in 64 shards each, with a mutex per shard
 //!   budget.rs       the bytes that all of these share
+//!   owners.rs       which limit a state belongs to, and which states a full store evicts
 //! forecast.rs       what would be decided later, on copies of states
 //! snapshot/         the store in a file, which survives a restart; walk.rs copies states while decisions continue
 //! ```
@@ -30,14 +31,14 @@
 //! state, so no kind can crowd out the others. An unbounded store, for traces and simulations, never drops anything,
 //! not even idle states, because time in a trace may step back to when they were not idle.
 //!
-//! Idle states are overwritten first. When only live states are left, a new key evicts the state of a small sample that
-//! is nearest its reset, then the least used, and [`MemoryStats::live_evictions`] counts it. For usage logs, times to
-//! the reset within a factor of eight count as equal: a log over its limit is not written to, so by the nanosecond it
-//! would always be nearer its reset than the keys of a flood.
+//! Idle states are overwritten first. When only live states are left, a new key evicts a state of the limit that has the
+//! most, so a flood of keys of one limit evicts that limit's keys (`owners.rs`). Of that limit, the state nearest its reset
+//! goes first, then the least used, and [`MemoryStats::live_evictions`] counts it. For usage logs, times to the reset
+//! within a factor of eight count as equal: a log over its limit is not written to, so by the nanosecond it would always be
+//! nearer its reset than the keys of a flood. Live leases are never evicted: a new one is refused (`leases.rs`).
 //!
-//! What the store does not promise: a hot key can be evicted first if a flood of keys resets later than it does. That
-//! happens with keys of another limit, and with keys of the same limit if windows begin with the first hit.
-//! `live_evictions` counts it. Size `memory_max` for the keys that are live at a time.
+//! What the store does not promise: a hot key can be evicted first by a flood of keys of the same limit, if windows begin
+//! with the first hit. `live_evictions` counts it. Size `memory_max` for the keys that are live at a time.
 
 mod budget;
 mod forecast;
@@ -48,6 +49,7 @@ mod live_counters;
 #[cfg(all(test, loom))]
 mod loom_tests;
 mod outcomes;
+mod owners;
 mod page;
 mod seed;
 mod shards;

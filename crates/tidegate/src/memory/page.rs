@@ -1,11 +1,12 @@
 //! A page: 4 KiB with the states of up to 168 keys, and its own lock.
 //!
 //! ```text
-//! 64 bytes    version | count | depth | idle from | ...
+//! 64 bytes    version | count | depth | idle from | low bits of all tags | ...
 //! 24 bytes    tag | state                                  168 times
 //! ```
 //!
-//! A tag is the key's 64-bit hash. Zero marks a free slot. Slots come in groups of eight. A key is in its home group,
+//! A tag is the key's 64-bit hash, in which the low bits, which are the same in the whole page, are replaced by the
+//! [owner](super::owners). Zero marks a free slot. Slots come in groups of eight. A key is in its home group,
 //! if possible in the lane that its hash names. If the group is full, the key is in the next group that is not. A
 //! search ends at the first group with a free slot. That works because slots are never freed one by one, only
 //! overwritten.
@@ -18,6 +19,7 @@
 
 use tidegate_core::{PackedState, Timestamp};
 
+use super::owners::{OWNER_MASK, OWNERS, Owner, fair_counts};
 use crate::sync::{AtomicU64, Ordering, spin_or_yield};
 
 /// Words in a page. Under loom, a page has one group of slots.
@@ -32,8 +34,10 @@ const GROUP_SLOTS: usize = 8;
 const GROUPS: usize = SLOTS / GROUP_SLOTS;
 /// A page counts as full a little before it is. Otherwise a search for a missing key would visit all of it.
 const COUNT_MAX: u64 = if cfg!(loom) { 2 } else { 156 };
-/// How many groups are sampled for a state to evict when all are live.
-const SAMPLE_GROUPS: usize = 2;
+/// How many groups of a full page are searched for an idle state.
+const SEARCH_GROUPS: usize = 2;
+/// A full page makes room for its states divided by this. Otherwise it would make room again for every new key.
+const ROOM_DIVISOR: usize = 8;
 /// After this many copies that were disturbed by writers, the page is locked for the next one.
 const COPY_ATTEMPTS_MAX: u32 = 4;
 
@@ -41,6 +45,7 @@ const VERSION: usize = 0;
 const COUNT: usize = 1;
 const DEPTH: usize = 2;
 const IDLE_FROM: usize = 3;
+const LOW_BITS: usize = 4;
 
 /// A page that any thread may read.
 #[derive(Clone, Copy)]
@@ -56,12 +61,12 @@ pub(super) struct Version(u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PageSlot(usize);
 
-/// The result of a search for a slot for a new key.
-pub(super) enum SlotSearch {
-    /// A slot that is free or has an idle state.
-    Usable(PageSlot),
-    /// Only live states. In a sample of them, this one is nearest its reset.
-    Full { nearest_reset: PageSlot },
+/// A key and its state.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PageEntry {
+    pub tag: u64,
+    pub owner: Owner,
+    pub state: PackedState,
 }
 
 /// A page that only this thread may write, until this is dropped.
@@ -93,7 +98,7 @@ impl<'a> Page<'a> {
     #[inline(always)]
     pub(super) fn find(self, tag: u64) -> Option<PageSlot> {
         let first = slot(home_group(tag), home_lane(tag));
-        if self.tag(first) == tag { Some(first) } else { self.find_elsewhere(tag) }
+        if is_same_key(self.tag(first), tag) { Some(first) } else { self.find_elsewhere(tag) }
     }
 
     /// The slot of `tag`, if it is not in its home lane.
@@ -105,7 +110,7 @@ impl<'a> Page<'a> {
             let (mut hits, mut frees) = (0_u32, 0_u32);
             for lane in 0..GROUP_SLOTS {
                 let stored_tag = self.tag(slot(group, lane));
-                hits |= u32::from(stored_tag == tag) << lane;
+                hits |= u32::from(is_same_key(stored_tag, tag)) << lane;
                 frees |= u32::from(stored_tag == 0) << lane;
             }
             if hits != 0 {
@@ -142,12 +147,17 @@ impl<'a> Page<'a> {
     }
 
     /// Replaces the contents of `entries` with all keys and states, as they are at one instant.
-    pub(super) fn copy_to(self, entries: &mut Vec<(u64, PackedState)>) {
-        let copy = |entries: &mut Vec<(u64, PackedState)>| {
+    pub(super) fn copy_to(self, entries: &mut Vec<PageEntry>) {
+        let copy = |entries: &mut Vec<PageEntry>| {
             entries.clear();
+            let low_bits = self.words[LOW_BITS].load(Ordering::Acquire);
             entries.extend((0..SLOTS).map(PageSlot).filter_map(|slot| match self.tag(slot) {
                 0 => None,
-                tag => Some((tag, self.state(slot))),
+                stored_tag => Some(PageEntry {
+                    tag: stored_tag & !OWNER_MASK | low_bits,
+                    owner: Owner::from_tag(stored_tag),
+                    state: self.state(slot),
+                }),
             }));
         };
         let mut step = 0;
@@ -205,9 +215,9 @@ impl LockedPage<'_> {
     }
 
     /// A slot for `tag`, which is not in the page. States that are idle at `now` may be overwritten. Slots in `reserved`
-    /// may not.
-    pub(super) fn find_slot_for(&self, tag: u64, now: Timestamp, reserved: &[PageSlot]) -> SlotSearch {
-        let may_grow = self.count() < COUNT_MAX;
+    /// may not. None if the page is full.
+    pub(super) fn find_slot_for(&self, tag: u64, now: Timestamp, reserved: &[PageSlot]) -> Option<PageSlot> {
+        let may_grow = !self.is_full();
         let mut nearest_reset: Option<(PackedState, PageSlot)> = None;
         let mut group = home_group(tag);
         for groups_seen in 1..=GROUPS {
@@ -221,49 +231,86 @@ impl LockedPage<'_> {
                 } else {
                     let state = self.state(slot);
                     if state.is_idle_at(now) {
-                        return SlotSearch::Usable(slot);
+                        return Some(slot);
                     }
                     if nearest_reset.is_none_or(|(least, _)| state < least) {
                         nearest_reset = Some((state, slot));
                     }
                 }
             }
-            match (free, nearest_reset) {
+            match free {
+                Some(free) if may_grow => return Some(free),
                 // A search would not look past a group with a free slot.
-                (Some(free), None) => return SlotSearch::Usable(free),
-                (Some(free), Some(_)) if may_grow => return SlotSearch::Usable(free),
-                (Some(_), Some((_, slot))) => return SlotSearch::Full { nearest_reset: slot },
-                (None, Some((_, slot))) if groups_seen >= SAMPLE_GROUPS && !may_grow => {
-                    return SlotSearch::Full { nearest_reset: slot };
-                }
-                _ => group = next_group(group),
+                Some(_) => return None,
+                None if !may_grow && groups_seen >= SEARCH_GROUPS => return None,
+                None => group = next_group(group),
             }
         }
-        // Every slot is live or reserved. A plan reserves fewer slots than a page has.
-        let nearest_reset = nearest_reset.map_or(slot(group, 0), |(_, slot)| slot);
-        SlotSearch::Full { nearest_reset }
+        // The page is not full, but the other charges of the plan have reserved its free slots. Evict a state.
+        nearest_reset.filter(|_| may_grow).map(|(_, slot)| slot)
     }
 
     /// Whether `slot` holds a key other than `tag` with a state that is live at `now`.
     pub(super) fn would_evict_live(&self, slot: PageSlot, tag: u64, now: Timestamp) -> bool {
         let stored_tag = self.page.tag(slot);
-        stored_tag != 0 && stored_tag != tag && !self.state(slot).is_idle_at(now)
+        stored_tag != 0 && !is_same_key(stored_tag, tag) && !self.state(slot).is_idle_at(now)
     }
 
     /// Puts a key into a slot, and overwrites its contents.
-    pub(super) fn put(&mut self, slot: PageSlot, tag: u64, state: PackedState) {
+    pub(super) fn put(&mut self, slot: PageSlot, stored_tag: u64, state: PackedState) {
         if self.page.tag(slot) == 0 {
             self.set_header(COUNT, self.count() + 1);
         }
         let idle_from = state.last_instant().map_or(u64::MAX, Timestamp::as_nanos);
         self.set_header(IDLE_FROM, self.header(IDLE_FROM).min(idle_from));
-        self.page.slot(slot)[0].store(tag, Ordering::Release);
+        self.page.slot(slot)[0].store(stored_tag, Ordering::Release);
         self.set_state(slot, state);
     }
 
     /// Whether a state may be idle at `now`. May miss a state that was added and then refunded.
     pub(super) fn may_hold_idle(&self, now: Timestamp) -> bool {
         self.header(IDLE_FROM) < now.as_nanos()
+    }
+
+    /// Drops all states that are idle at `now`. Returns whether that makes enough room for several keys.
+    pub(super) fn drop_idle(&mut self, now: Timestamp) -> bool {
+        if !self.may_hold_idle(now) {
+            return false;
+        }
+        let entries = self.take_all();
+        let before = entries.len();
+        let live = entries.into_iter().filter(|(_, state)| !state.is_idle_at(now));
+        let live_count = live.map(|(stored_tag, state)| self.add(stored_tag, state)).count();
+        before - live_count >= before.div_ceil(ROOM_DIVISOR)
+    }
+
+    /// Evicts live states, so that there is room for several keys: see [`owners`](super::owners). Returns how many.
+    pub(super) fn evict(&mut self) -> u64 {
+        let mut entries = self.take_all();
+        let owner = |stored_tag: u64| Owner::from_tag(stored_tag).index();
+        let mut counts = [0; OWNERS];
+        entries.iter().for_each(|(stored_tag, _)| counts[owner(*stored_tag)] += 1);
+        let evictions = entries.len().div_ceil(ROOM_DIVISOR);
+        let kept = fair_counts(counts, evictions);
+        entries.sort_unstable_by_key(|(_, state)| *state);
+        for (stored_tag, state) in entries {
+            let count = &mut counts[owner(stored_tag)];
+            if *count > kept[owner(stored_tag)] {
+                *count -= 1;
+            } else {
+                self.add(stored_tag, state);
+            }
+        }
+        evictions as u64
+    }
+
+    /// The low bits that all tags of this page share, and that are not stored with them.
+    pub(super) fn low_bits(&self) -> u64 {
+        self.header(LOW_BITS)
+    }
+
+    pub(super) fn set_low_bits(&mut self, low_bits: u64) {
+        self.set_header(LOW_BITS, low_bits & OWNER_MASK);
     }
 
     /// How many low bits of the tag all keys of this page share.
@@ -280,7 +327,7 @@ impl LockedPage<'_> {
         self.count() >= COUNT_MAX
     }
 
-    /// Empties the page, and returns its contents.
+    /// Empties the page, and returns its contents, with tags as they are stored.
     pub(super) fn take_all(&mut self) -> Vec<(u64, PackedState)> {
         let mut entries = Vec::with_capacity(SLOTS);
         for slot in (0..SLOTS).map(PageSlot) {
@@ -296,11 +343,11 @@ impl LockedPage<'_> {
     }
 
     /// Adds a key that is not in the page. The page must have a free slot.
-    pub(super) fn add(&mut self, tag: u64, state: PackedState) {
-        let mut group = home_group(tag);
+    pub(super) fn add(&mut self, stored_tag: u64, state: PackedState) {
+        let mut group = home_group(stored_tag);
         for _ in 0..GROUPS {
-            if let Some(free) = lanes(group, tag).find(|slot| self.page.tag(*slot) == 0) {
-                return self.put(free, tag, state);
+            if let Some(free) = lanes(group, stored_tag).find(|slot| self.page.tag(*slot) == 0) {
+                return self.put(free, stored_tag, state);
             }
             group = next_group(group);
         }
@@ -324,6 +371,15 @@ impl Drop for LockedPage<'_> {
     fn drop(&mut self) {
         self.page.words[VERSION].store(self.version + 1, Ordering::Release);
     }
+}
+
+/// Whether a stored tag is that of this key, whatever its owner is.
+///
+/// Zero, which marks a free slot, is the same as a hash below 32. In ten million keys, such a hash is a hundred thousand
+/// times less likely than two keys with the same hash.
+#[inline(always)]
+fn is_same_key(stored_tag: u64, tag: u64) -> bool {
+    stored_tag ^ tag <= OWNER_MASK
 }
 
 /// The group where a search for `tag` begins. Its bits choose the page only in very large tables.

@@ -50,7 +50,7 @@ impl Seed {
         })
     }
 
-    /// The tag of a charge's counter for its key. Never zero.
+    /// The tag of a charge's counter for its key.
     #[inline]
     pub(super) fn tag(&self, charge: &Charge<'_>) -> u64 {
         self.tag_of(charge.counter.id().get(), charge.key)
@@ -60,7 +60,7 @@ impl Seed {
     fn tag_of(&self, counter_id: u64, key: &[u8]) -> u64 {
         let mut hasher = FoldHasher::with_seed(self.words[0] ^ counter_id, &self.shared);
         hasher.write(key);
-        hasher.finish().max(1)
+        hasher.finish()
     }
 
     /// A seal over these words, which cannot be computed without the seed. It uses SipHash-2-4, which is made for that,

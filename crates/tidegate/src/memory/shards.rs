@@ -7,12 +7,14 @@
 //! reservation drops all states that it can, in any shard. Each shard has a lower bound of when its states can be dropped,
 //! so a refusal costs little.
 
+use std::cmp::Reverse;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use indexmap::IndexMap;
 use tidegate_core::{FencingToken, Leases, Timestamp, UsageLog};
 
 use super::budget::Budget;
+use super::owners::{OWNERS, OwnedTag, Owner};
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
 
 /// Many more shards than cores, so that two threads rarely want the same one.
@@ -21,6 +23,10 @@ pub(super) const SHARDS: usize = if cfg!(loom) { 2 } else { 64 };
 /// 7/8 full, doubles, and doubles once more where many keys come and go.
 const fn entry_bytes<S>() -> usize {
     size_of::<(u64, u64, StoredState<S>)>() + 4 * (size_of::<usize>() + 1) * 8 / 7
+}
+/// The bytes that an owner is charged for a state with this many bytes on the heap.
+const fn owned_bytes<S>(heap_bytes: usize) -> u64 {
+    (entry_bytes::<S>() + heap_bytes) as u64
 }
 const ENTRIES_MIN: usize = 4;
 /// What the allocator adds to the entries of a state.
@@ -35,6 +41,8 @@ const LARGEST_STATE_DIVISOR: u64 = 8;
 const SWEEP_STATES: usize = 4;
 /// How many states are sampled for one to evict when all are live.
 const SAMPLE_STATES: usize = 8;
+/// How many more are sampled if none of them belongs to the owner that has the most bytes.
+const SAMPLE_STATES_MAX: usize = 64;
 
 /// A state that is kept in a shard. The default is that of a key that was never seen.
 pub(super) trait ShardedState: Default {
@@ -63,6 +71,9 @@ pub(super) trait ShardedState: Default {
 pub(super) struct Shards<S> {
     shards: Box<[Mutex<Shard<S>>]>,
     bytes_used: AtomicU64,
+    /// The bytes of the states of each owner. The unused capacity of maps belongs to none. Not loom's atomics: they order
+    /// nothing.
+    owner_bytes: [std::sync::atomic::AtomicU64; OWNERS],
     share: MemoryShare,
 }
 
@@ -98,13 +109,14 @@ pub(super) struct StoredState<S> {
     pub(super) state: S,
     /// From when on the state is as good as never seen.
     pub(super) idle_from: Timestamp,
+    pub(super) owner: Owner,
 }
 
 /// Where a state is or will be, in its locked shard.
 pub(super) struct ShardEntry<'a, S> {
     pub shards: &'a Shards<S>,
     pub shard: &'a mut Shard<S>,
-    pub tag: u64,
+    pub key: OwnedTag,
 }
 
 /// The budget for a change, and what was evicted to stay within it.
@@ -122,7 +134,8 @@ impl<S: ShardedState> Shards<S> {
     pub(super) fn new(share: MemoryShare, budget: &Budget) -> Self {
         budget.take_unchecked(share.cost(0));
         let shards = (0..SHARDS).map(|_| Mutex::new(Shard::default())).collect();
-        Self { shards, bytes_used: AtomicU64::new(0), share }
+        let owner_bytes = std::array::from_fn(|_| std::sync::atomic::AtomicU64::new(0));
+        Self { shards, bytes_used: AtomicU64::new(0), owner_bytes, share }
     }
 
     /// Bytes that are reserved and not used.
@@ -144,17 +157,26 @@ impl<S: ShardedState> Shards<S> {
     pub(super) fn update<R>(
         &self,
         shard: &mut Shard<S>,
-        tag: u64,
+        OwnedTag { tag, owner }: OwnedTag,
         context: &mut EvictionContext<'_>,
         change: impl FnOnce(&mut S) -> (R, Timestamp),
     ) -> R {
-        if !shard.contains(tag) {
+        let is_new = !shard.contains(tag);
+        if is_new {
             self.make_room(shard, tag, context);
         }
         let stored = shard.states.entry(tag).or_default();
         let bytes_before = stored.heap_bytes();
         let (result, idle_from) = change(&mut stored.state);
         stored.idle_from = idle_from;
+        if is_new || stored.owner != owner || stored.heap_bytes() != bytes_before {
+            if !is_new {
+                self.disown(stored.owner, bytes_before);
+            }
+            stored.owner = owner;
+            self.owner_bytes[owner.index()]
+                .fetch_add(owned_bytes::<S>(stored.heap_bytes()), Ordering::Relaxed);
+        }
         shard.droppable_from = shard.droppable_from.min(stored.state.droppable_from(idle_from));
         let (bytes, is_blank) = (stored.heap_bytes(), stored.state.is_forgettable());
         self.take_bytes(context, bytes);
@@ -188,38 +210,41 @@ impl<S: ShardedState> Shards<S> {
         }
     }
 
-    /// Makes room for `heap_bytes` of the state of `tag`, without dropping a live state. False if there is not enough
-    /// memory.
+    /// Makes room for `heap_bytes` of a state, without dropping a live one. False if there is not enough memory: an
+    /// owner must leave as many bytes free as it has. States of an unknown owner may have all.
     pub(super) fn try_reserve(
         &self,
         shard: &mut Shard<S>,
-        tag: u64,
+        key: OwnedTag,
         heap_bytes: usize,
         context: &mut EvictionContext<'_>,
     ) -> bool {
-        while !self.try_grow(shard, tag, heap_bytes, context) {
-            if !self.drop_idle(shard, context) && !self.drop_idle_in_other_shards(tag, context) {
+        while !self.try_grow(shard, key, heap_bytes, context) {
+            if !self.drop_idle(shard, context) && !self.drop_idle_in_other_shards(key.tag, context) {
                 return false;
             }
         }
         true
     }
 
-    /// Grows the map for the state of `tag`, if necessary. False if there are not enough bytes for both.
+    /// Grows the map for a state, if necessary. False if there are not enough bytes for both.
     fn try_grow(
         &self,
         shard: &mut Shard<S>,
-        tag: u64,
+        OwnedTag { tag, owner }: OwnedTag,
         heap_bytes: usize,
         context: &EvictionContext<'_>,
     ) -> bool {
+        let left_free = if owner == Owner::UNKNOWN { 0 } else { self.bytes_of(owner) };
+        let heap_bytes = heap_bytes.saturating_add(usize::try_from(left_free).unwrap_or(usize::MAX));
         let in_use = shard.states.len();
         if in_use < shard.capacity || shard.contains(tag) {
             return self.has_room(context, heap_bytes);
         }
         // Doubling is cheapest. If memory is too short for it, a little more also helps.
         let steps = [in_use, in_use / GROW_LITTLE_DIVISOR].map(|more| more.max(ENTRIES_MIN));
-        let fits = |more: &usize| self.has_room(context, heap_bytes + more * entry_bytes::<S>());
+        let fits =
+            |more: &usize| self.has_room(context, heap_bytes.saturating_add(more * entry_bytes::<S>()));
         let Some(more) = steps.into_iter().find(fits) else { return false };
         shard.states.reserve_exact(more);
         self.set_capacity(shard, in_use + more, context);
@@ -285,20 +310,50 @@ impl<S: ShardedState> Shards<S> {
         self.remove(shard, tag, context);
     }
 
-    /// Evicts the state of a sample with the lowest [rank](StoredState::eviction_rank). Never that of `keep`.
+    /// Evicts a state of a sample: an idle one, else one of the owner that has the most bytes, and of these the one with
+    /// the lowest [rank](StoredState::eviction_rank). Never that of `keep`.
     fn evict_one(&self, shard: &mut Shard<S>, keep: u64, context: &mut EvictionContext<'_>) -> bool {
         let len = shard.states.len();
         // Keys are in no particular order, so any run of them is a random sample.
         #[allow(clippy::cast_possible_truncation, reason = "any number will do")]
         let first = keep as usize;
-        let sample = (0..SAMPLE_STATES.min(len)).map(|step| first.wrapping_add(step) % len);
-        let candidates = sample.filter(|at| shard.states.get_index(*at).is_some_and(|(tag, _)| *tag != keep));
-        let Some(at) = candidates.min_by_key(|at| shard.states[*at].eviction_rank(context.now)) else {
-            return false;
-        };
+        let most_bytes =
+            self.owner_bytes.iter().map(|bytes| bytes.load(Ordering::Relaxed)).max().unwrap_or(0);
+        let mut lowest = None;
+        for step in 0..SAMPLE_STATES_MAX.min(len) {
+            let at = first.wrapping_add(step) % len;
+            if shard.states.get_index(at).is_none_or(|(tag, _)| *tag == keep) {
+                continue;
+            }
+            let stored = &shard.states[at];
+            let is_live = stored.idle_from > context.now;
+            let bytes = self.bytes_of(stored.owner);
+            let rank = (is_live, Reverse(bytes), stored.eviction_rank(context.now));
+            if lowest.is_none_or(|(least, _)| rank < least) {
+                lowest = Some((rank, at));
+            }
+            // Look on for a state of the owner that has the most.
+            if step + 1 >= SAMPLE_STATES
+                && let Some(((is_live, Reverse(bytes), _), _)) = lowest
+                && (!is_live || bytes >= most_bytes)
+            {
+                break;
+            }
+        }
+        let Some((_, at)) = lowest else { return false };
         context.live_evictions += u64::from(shard.states[at].idle_from > context.now);
         self.remove_at(shard, at, context);
         true
+    }
+
+    /// The bytes of an owner's states.
+    fn bytes_of(&self, owner: Owner) -> u64 {
+        self.owner_bytes[owner.index()].load(Ordering::Relaxed)
+    }
+
+    /// Takes a state of this size from its owner.
+    fn disown(&self, owner: Owner, heap_bytes: usize) {
+        self.owner_bytes[owner.index()].fetch_sub(owned_bytes::<S>(heap_bytes), Ordering::Relaxed);
     }
 
     /// Evicts a state from another shard that no thread is using.
@@ -321,6 +376,7 @@ impl<S: ShardedState> Shards<S> {
     fn remove_at(&self, shard: &mut Shard<S>, at: usize, context: &mut EvictionContext<'_>) {
         if let Some((_, stored)) = shard.states.swap_remove_index(at) {
             self.release_bytes(context, stored.heap_bytes());
+            self.disown(stored.owner, stored.heap_bytes());
             // The shard is locked, so the next request for the same key sees it.
             let fence = stored.state.last_fence();
             if fence > FencingToken::default() {

@@ -4,11 +4,11 @@
 //! that the state is unchanged since it was read. A denial ends before the lock, and has written nothing.
 
 use tidegate_core::algorithm::LimitAlgorithm;
-use tidegate_core::{ChargeDecision, Decision, OutcomeKind, PackedState, TimedCost, Timestamp};
+use tidegate_core::{ChargeDecision, Counter, Decision, OutcomeKind, PackedState, TimedCost, Timestamp};
 
 use super::MemoryStore;
-use super::page::{LockedPage, Page, PageSlot, SlotSearch, Version};
-use super::table::PagePressure;
+use super::owners::OwnedTag;
+use super::page::{LockedPage, Page, PageSlot, Version};
 use crate::sync::{Ordering, spin_or_yield};
 
 /// A state as it was read, and where.
@@ -30,14 +30,15 @@ impl MemoryStore {
     #[inline]
     pub(super) fn decide_packed<A: LimitAlgorithm<State = PackedState>>(
         &self,
+        counter: &Counter,
         tag: u64,
         algorithm: &A,
         timed_cost: TimedCost,
     ) -> Decision {
         // No loop here: a loop would occupy registers in the common case.
-        let (state, kind) = match self.try_decide(tag, algorithm, timed_cost) {
+        let (state, kind) = match self.try_decide(counter, tag, algorithm, timed_cost) {
             Ok(decided) => decided,
-            Err(reason) => self.decide_locked(tag, algorithm, timed_cost, reason),
+            Err(reason) => self.decide_locked(counter, tag, algorithm, timed_cost, reason),
         };
         // Build the decision here: passed to a function, it would not be a constant.
         Decision::of_one(algorithm.outcome(&state, timed_cost, ChargeDecision::of_one(kind)))
@@ -63,19 +64,23 @@ impl MemoryStore {
         retry_until_some(|| self.try_read_packed(tag))
     }
 
-    /// Finds a slot for a key that is not in its page. None if the page has to make room first.
-    pub(super) fn claim_slot(&self, page: &LockedPage<'_>, request: &SlotRequest<'_>) -> Option<PageSlot> {
-        let idle_before = self.idle_before(request.now);
-        match page.find_slot_for(request.tag, idle_before, request.reserved) {
-            SlotSearch::Usable(slot) => Some(slot),
-            SlotSearch::Full { nearest_reset } => {
-                // No need to try: nothing here is idle, and there is no memory for another page.
-                let cannot_grow = !page.may_hold_idle(idle_before) && self.table.is_at_capacity(&self.budget);
-                // The page is not full, but the other charges of the plan have reserved its free slots.
-                let is_reserved = !page.is_full();
-                let gives_up = request.pressure == PagePressure::Exhausted || cannot_grow || is_reserved;
-                gives_up.then_some(nearest_reset)
-            }
+    /// Finds a slot for a key that is not in its page. None if the page has to [make room](Self::make_room) first.
+    pub(super) fn claim_slot(
+        &self,
+        page: &LockedPage<'_>,
+        tag: u64,
+        now: Timestamp,
+        reserved: &[PageSlot],
+    ) -> Option<PageSlot> {
+        page.find_slot_for(tag, self.idle_before(now), reserved)
+    }
+
+    /// Makes room in the full page of `tag`. No page may be locked.
+    #[cold]
+    pub(super) fn make_room(&self, tag: u64, now: Timestamp) {
+        let evicted = self.table.make_room(tag, self.idle_before(now), &self.budget);
+        if evicted > 0 {
+            self.live_evictions.fetch_add(evicted, Ordering::Relaxed);
         }
     }
 
@@ -84,14 +89,15 @@ impl MemoryStore {
         &self,
         page: &mut LockedPage<'_>,
         slot: PageSlot,
-        tag: u64,
+        key: OwnedTag,
         state: PackedState,
         now: Timestamp,
     ) {
+        let OwnedTag { tag, owner } = key;
         if page.would_evict_live(slot, tag, self.idle_before(now)) {
             self.live_evictions.fetch_add(1, Ordering::Relaxed);
         }
-        page.put(slot, tag, state);
+        page.put(slot, owner.stored_tag(tag), state);
     }
 
     /// As [`try_decide`](Self::try_decide), but locks the page first: where threads contend for a page, a state that is
@@ -100,6 +106,7 @@ impl MemoryStore {
     #[inline(never)]
     fn decide_locked<A: LimitAlgorithm<State = PackedState>>(
         &self,
+        counter: &Counter,
         tag: u64,
         algorithm: &A,
         timed_cost: TimedCost,
@@ -108,7 +115,6 @@ impl MemoryStore {
         if reason == RetryReason::Contended {
             spin_or_yield(&mut 0);
         }
-        let mut pressure = PagePressure::Normal;
         loop {
             let number = self.table.page_of(tag);
             let page = self.table.page(number).lock();
@@ -122,17 +128,18 @@ impl MemoryStore {
                 return (state, kind);
             }
             algorithm.charge(&mut state, timed_cost);
-            let request = || SlotRequest { tag, now: timed_cost.now, reserved: &[], pressure };
-            if self.try_write_packed(page, slot, state, request).is_some() {
+            let new_key = || NewKey { counter, tag, now: timed_cost.now };
+            if self.try_write_packed(page, slot, state, new_key).is_some() {
                 return (state, kind);
             }
-            pressure = self.table.make_room(tag, self.idle_before(timed_cost.now), &self.budget);
+            self.make_room(tag, timed_cost.now);
         }
     }
 
     #[inline(always)]
     fn try_decide<A: LimitAlgorithm<State = PackedState>>(
         &self,
+        counter: &Counter,
         tag: u64,
         algorithm: &A,
         timed_cost: TimedCost,
@@ -145,9 +152,8 @@ impl MemoryStore {
             let page = read.page.lock_unchanged(read.version).ok_or(RetryReason::Contended)?;
             algorithm.charge(&mut state, timed_cost);
             // A closure: only a new key needs it.
-            let request =
-                || SlotRequest { tag, now: timed_cost.now, reserved: &[], pressure: PagePressure::Normal };
-            self.try_write_packed(page, read.slot, state, request).ok_or(RetryReason::PageFull)?;
+            let new_key = || NewKey { counter, tag, now: timed_cost.now };
+            self.try_write_packed(page, read.slot, state, new_key).ok_or(RetryReason::PageFull)?;
         }
         Ok((state, kind))
     }
@@ -168,16 +174,16 @@ impl MemoryStore {
 
     /// Writes a state to its slot, or to a new one. None if there is no room yet.
     #[inline(always)]
-    fn try_write_packed<'w>(
+    fn try_write_packed<'k>(
         &self,
         mut page: LockedPage<'_>,
         slot: Option<PageSlot>,
         state: PackedState,
-        request: impl FnOnce() -> SlotRequest<'w>,
+        new_key: impl FnOnce() -> NewKey<'k>,
     ) -> Option<()> {
         match slot {
             Some(slot) => page.set_state(slot, state),
-            None => self.try_insert_packed(page, state, &request())?,
+            None => self.try_insert_packed(page, state, &new_key())?,
         }
         Some(())
     }
@@ -188,22 +194,19 @@ impl MemoryStore {
         &self,
         mut page: LockedPage<'_>,
         state: PackedState,
-        request: &SlotRequest<'_>,
+        &NewKey { counter, tag, now }: &NewKey<'_>,
     ) -> Option<()> {
-        let slot = self.claim_slot(&page, request)?;
-        self.put_packed(&mut page, slot, request.tag, state, request.now);
+        let slot = self.claim_slot(&page, tag, now, &[])?;
+        self.put_packed(&mut page, slot, self.owned_tag(counter, tag), state, now);
         Some(())
     }
 }
 
-/// A request for a slot.
-pub(super) struct SlotRequest<'a> {
-    pub tag: u64,
-    pub now: Timestamp,
-    /// Slots of the same page that other charges of the plan have reserved.
-    pub reserved: &'a [PageSlot],
-    /// Whether the page could make room.
-    pub pressure: PagePressure,
+/// A key that is not in the store.
+struct NewKey<'a> {
+    counter: &'a Counter,
+    tag: u64,
+    now: Timestamp,
 }
 
 /// Retries until no other thread interferes.

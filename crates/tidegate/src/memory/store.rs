@@ -4,13 +4,14 @@ use std::fmt;
 
 use tidegate_core::algorithm::{Concurrency, LimitAlgorithm, PackedAlgorithm, UsageLogAlgorithm};
 use tidegate_core::{
-    Algorithm, Charge, ChargeDecision, ChargedAt, Decision, FencingToken, Grant, Leases, Nanos, Outcome,
-    PackedState, Plan, Role, TimedCost, Timestamp, UsageLog,
+    Algorithm, Charge, ChargeDecision, ChargedAt, Counter, Decision, FencingToken, Grant, Leases, Nanos,
+    Outcome, PackedState, Plan, Role, TimedCost, Timestamp, UsageLog,
 };
 
 use super::Outcomes;
 use super::budget::Budget;
 use super::leases::memory_full_outcome;
+use super::owners::{OwnedTag, Owners};
 use super::seed::Seed;
 use super::shards::{EvictionContext, MemoryShare, ShardEntry, ShardedState, Shards, shard_of};
 use super::table::Table;
@@ -33,6 +34,7 @@ pub struct MemoryStore {
     pub(super) leases: Shards<Leases>,
     pub(super) budget: Budget,
     pub(super) seed: Seed,
+    pub(super) owners: Owners,
     pub(super) retains_idle: bool,
     pub(super) live_evictions: AtomicU64,
     pub(super) lease_refusals: AtomicU64,
@@ -89,6 +91,7 @@ impl MemoryStore {
             leases,
             budget,
             seed: Seed::random(),
+            owners: Owners::new(),
             retains_idle,
             live_evictions: AtomicU64::new(0),
             lease_refusals: AtomicU64::new(0),
@@ -140,19 +143,19 @@ impl MemoryStore {
         if charge.role == Role::Observed {
             return self.check_observed(charge, now);
         }
-        let tag = self.seed.tag(charge);
+        let (counter, tag) = (charge.counter, self.seed.tag(charge));
         let timed_cost = TimedCost { now, cost: charge.cost };
-        match charge.counter.algorithm() {
+        match counter.algorithm() {
             Algorithm::Packed(algorithm) => match algorithm {
                 // A separate function for each algorithm: one function for all would be slower for each.
-                PackedAlgorithm::Gcra(one) => self.decide_packed(tag, one, timed_cost),
-                PackedAlgorithm::TokenBucket(one) => self.decide_packed(tag, one, timed_cost),
-                PackedAlgorithm::LeakyBucket(one) => self.decide_packed(tag, one, timed_cost),
-                PackedAlgorithm::FixedWindow(one) => self.decide_packed(tag, one, timed_cost),
-                PackedAlgorithm::SlidingWindow(one) => self.decide_packed(tag, one, timed_cost),
+                PackedAlgorithm::Gcra(one) => self.decide_packed(counter, tag, one, timed_cost),
+                PackedAlgorithm::TokenBucket(one) => self.decide_packed(counter, tag, one, timed_cost),
+                PackedAlgorithm::LeakyBucket(one) => self.decide_packed(counter, tag, one, timed_cost),
+                PackedAlgorithm::FixedWindow(one) => self.decide_packed(counter, tag, one, timed_cost),
+                PackedAlgorithm::SlidingWindow(one) => self.decide_packed(counter, tag, one, timed_cost),
             },
-            Algorithm::UsageLog(one) => self.check_usage_log(tag, one, timed_cost),
-            Algorithm::Leases(one) => self.check_leases(tag, one, timed_cost),
+            Algorithm::UsageLog(one) => self.check_usage_log(charge, tag, one, timed_cost),
+            Algorithm::Leases(one) => self.check_leases(charge, tag, one, timed_cost),
         }
     }
 
@@ -165,21 +168,35 @@ impl MemoryStore {
     }
 
     #[inline(never)]
-    fn check_usage_log(&self, tag: u64, algorithm: &UsageLogAlgorithm, timed_cost: TimedCost) -> Decision {
+    fn check_usage_log(
+        &self,
+        charge: &Charge<'_>,
+        tag: u64,
+        algorithm: &UsageLogAlgorithm,
+        timed_cost: TimedCost,
+    ) -> Decision {
+        let key = self.owned_tag(charge.counter, tag);
         let charge = |log: &mut UsageLog| algorithm.charge(log, timed_cost);
         let shard = &mut self.usage_logs.lock(shard_of(tag));
         let kind = shard.with_state(tag, |log| algorithm.outcome_kind(log, timed_cost));
-        let entry = ShardEntry { shards: &self.usage_logs, shard, tag };
+        let entry = ShardEntry { shards: &self.usage_logs, shard, key };
         let charge_decision = ChargeDecision::of_one(kind);
         Decision::of_one(self.charge_sharded(entry, algorithm, timed_cost, charge_decision, charge))
     }
 
     #[inline(never)]
-    fn check_leases(&self, tag: u64, algorithm: &Concurrency, timed_cost: TimedCost) -> Decision {
+    fn check_leases(
+        &self,
+        charge: &Charge<'_>,
+        tag: u64,
+        algorithm: &Concurrency,
+        timed_cost: TimedCost,
+    ) -> Decision {
+        let key = self.owned_tag(charge.counter, tag);
         let shard = &mut self.leases.lock(shard_of(tag));
         let kind = shard.with_state(tag, |leases| algorithm.outcome_kind(leases, timed_cost));
         let is_charged = algorithm.is_charged(timed_cost, kind);
-        let mut entry = ShardEntry { shards: &self.leases, shard, tag };
+        let mut entry = ShardEntry { shards: &self.leases, shard, key };
         if is_charged && !self.has_room_for_lease(&mut entry, timed_cost.now) {
             self.lease_refusals.fetch_add(1, Ordering::Relaxed);
             let mut decision = Decision::of_one(memory_full_outcome());
@@ -213,7 +230,8 @@ impl MemoryStore {
             Algorithm::UsageLog(algorithm) => {
                 let shard = &mut self.usage_logs.lock(shard_of(tag));
                 if shard.contains(tag) {
-                    self.update_sharded(ShardEntry { shards: &self.usage_logs, shard, tag }, now, |log| {
+                    let key = self.owned_tag(charge.counter, tag);
+                    self.update_sharded(ShardEntry { shards: &self.usage_logs, shard, key }, now, |log| {
                         algorithm.refund(log, timed_cost);
                         ((), now.saturating_add(algorithm.reset_after(log, now)))
                     });
@@ -271,7 +289,8 @@ impl MemoryStore {
             Algorithm::UsageLog(algorithm) => {
                 let shard = &mut self.usage_logs.lock(shard_of(tag));
                 if shard.contains(tag) {
-                    self.update_sharded(ShardEntry { shards: &self.usage_logs, shard, tag }, now, |log| {
+                    let key = self.owned_tag(charge.counter, tag);
+                    self.update_sharded(ShardEntry { shards: &self.usage_logs, shard, key }, now, |log| {
                         algorithm.refund_charged(log, timed_cost, from);
                         ((), now.saturating_add(algorithm.reset_after(log, now)))
                     });
@@ -331,7 +350,7 @@ impl MemoryStore {
         if !algorithm.is_charged(timed_cost, charge_decision.decision) {
             return entry
                 .shard
-                .with_state(entry.tag, |state| algorithm.outcome(state, timed_cost, charge_decision));
+                .with_state(entry.key.tag, |state| algorithm.outcome(state, timed_cost, charge_decision));
         }
         self.update_sharded(entry, timed_cost.now, |state| {
             charge(state);
@@ -349,7 +368,7 @@ impl MemoryStore {
         now: Timestamp,
     ) -> bool {
         S::MAY_EVICT_LIVE
-            || entry.shards.try_reserve(entry.shard, entry.tag, heap_bytes, &mut self.eviction_context(now))
+            || entry.shards.try_reserve(entry.shard, entry.key, heap_bytes, &mut self.eviction_context(now))
     }
 
     /// Changes a state. `change` returns a result and the instant from which the state is idle.
@@ -359,9 +378,9 @@ impl MemoryStore {
         now: Timestamp,
         change: impl FnOnce(&mut S) -> (R, Timestamp),
     ) -> R {
-        let ShardEntry { shards, shard, tag } = entry;
+        let ShardEntry { shards, shard, key } = entry;
         let mut eviction = self.eviction_context(now);
-        let result = shards.update(shard, tag, &mut eviction, change);
+        let result = shards.update(shard, key, &mut eviction, change);
         if eviction.live_evictions > 0 {
             self.live_evictions.fetch_add(eviction.live_evictions, Ordering::Relaxed);
         }
@@ -380,6 +399,11 @@ impl MemoryStore {
             live_evictions: 0,
             lost_fence_max: &self.lost_fence_max,
         }
+    }
+
+    /// A key of a counter, with its owner.
+    pub(super) fn owned_tag(&self, counter: &Counter, tag: u64) -> OwnedTag {
+        OwnedTag { tag, owner: self.owners.owner(counter.id()) }
     }
 
     /// States that are idle at this instant may be dropped.

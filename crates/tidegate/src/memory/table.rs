@@ -12,14 +12,14 @@
 //! Address space for all pages that `memory_max` allows is reserved at the start. The operating system provides memory
 //! when a page is first used.
 
-use tidegate_core::{PackedState, Timestamp};
+use tidegate_core::Timestamp;
 
 use super::budget::Budget;
-use super::page::{LockedPage, PAGE_BYTES, PAGE_WORDS, Page};
+use super::page::{LockedPage, PAGE_BYTES, PAGE_WORDS, Page, PageEntry};
 use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering, lock, zeroed_u32, zeroed_u64};
 
 /// Pages at the start: enough that a few hot keys on many cores rarely contend for the lock of one page.
-const DEPTH_MIN: u32 = if cfg!(loom) { 0 } else { 5 };
+pub(super) const DEPTH_MIN: u32 = if cfg!(loom) { 0 } else { 5 };
 /// How many bits more the directory may have than evenly filled pages need. Hashes are random, so the last of these
 /// bits are practically never used. If they are, pages that cannot be split evict states instead.
 const DEPTH_SLACK: u32 = 4;
@@ -39,15 +39,6 @@ pub(super) struct Table {
     pages: AtomicU32,
     pages_max: u32,
     growth_lock: Mutex<()>,
-}
-
-/// Whether a page has room, or can make room.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PagePressure {
-    /// There is room, or making room was not attempted.
-    Normal,
-    /// Making room failed: memory is full and every state of the page is live.
-    Exhausted,
 }
 
 impl Table {
@@ -84,7 +75,9 @@ impl Table {
         }
         for page in 0..pages_min {
             table.directory[page as usize].store(page, Ordering::Release);
-            table.page(page).lock().set_depth(DEPTH_MIN);
+            let mut locked = table.page(page).lock();
+            locked.set_depth(DEPTH_MIN);
+            locked.set_low_bits(page.into());
         }
         table
     }
@@ -112,10 +105,7 @@ impl Table {
     }
 
     /// Passes the keys and states of every page to `visit`, until it fails.
-    pub(super) fn walk<E>(
-        &self,
-        mut visit: impl FnMut(&[(u64, PackedState)]) -> Result<(), E>,
-    ) -> Result<(), E> {
+    pub(super) fn walk<E>(&self, mut visit: impl FnMut(&[PageEntry]) -> Result<(), E>) -> Result<(), E> {
         let mut entries = Vec::new();
         let mut number = 0;
         while number < self.pages.load(Ordering::Acquire) {
@@ -131,34 +121,35 @@ impl Table {
         self.pages.load(Ordering::Relaxed) == self.pages_max || !budget.has_room_for_pages(PAGE_BYTES)
     }
 
-    /// Makes room in the full page of `tag`: drops idle states if that is enough, else splits the page.
+    /// Makes room in the full page of `tag`: drops idle states if that is enough, else splits the page, and if there is
+    /// no memory for that, evicts live states. Returns how many were evicted.
     #[cold]
-    pub(super) fn make_room(&self, tag: u64, now: Timestamp, budget: &Budget) -> PagePressure {
-        let growing = lock(&self.growth_lock);
-        let mut page = self.page(self.page_of(tag)).lock();
-        if !page.is_full() {
-            return PagePressure::Normal;
+    pub(super) fn make_room(&self, tag: u64, now: Timestamp, budget: &Budget) -> u64 {
+        // Threads that evict need not wait for each other: only the locked page changes.
+        let growing = (!self.is_at_capacity(budget)).then(|| lock(&self.growth_lock));
+        let number = self.page_of(tag);
+        let mut page = self.page(number).lock();
+        // A page that was split, or that another thread made room in, is tried again.
+        if self.page_of(tag) != number || !page.is_full() || page.drop_idle(now) {
+            return 0;
         }
-        if page.may_hold_idle(now) {
-            let entries = page.take_all();
-            let before = entries.len();
-            let live = entries.into_iter().filter(|(_, state)| !state.is_idle_at(now));
-            let live_count = live.map(|(tag, state)| page.add(tag, state)).count();
-            // Require an eighth to be free. Otherwise this would run again for every new key.
-            if before - live_count >= before.div_ceil(8) {
-                return PagePressure::Normal;
-            }
-        }
-        let deep_enough = 1 << page.depth() < self.directory_entries() || self.double_directory(budget);
-        if deep_enough
-            && self.pages.load(Ordering::Acquire) < self.pages_max
-            && budget.try_take_for_pages(PAGE_BYTES)
-        {
-            self.split(&mut page, tag);
-            return PagePressure::Normal;
+        if growing.is_some() && self.try_split(&mut page, tag, budget) {
+            return 0;
         }
         drop(growing);
-        if page.is_full() { PagePressure::Exhausted } else { PagePressure::Normal }
+        if page.is_full() { page.evict() } else { 0 }
+    }
+
+    /// Splits a page if there is memory for another one. `growth_lock` is held.
+    fn try_split<'a>(&'a self, page: &mut LockedPage<'a>, tag: u64, budget: &Budget) -> bool {
+        let deep_enough = 1 << page.depth() < self.directory_entries() || self.double_directory(budget);
+        let can_split = deep_enough
+            && self.pages.load(Ordering::Acquire) < self.pages_max
+            && budget.try_take_for_pages(PAGE_BYTES);
+        if can_split {
+            self.split(page, tag);
+        }
+        can_split
     }
 
     /// Moves the keys whose next bit is set to a new page. `growth_lock` is held.
@@ -168,9 +159,11 @@ impl Table {
         let bit = 1 << page.depth();
         page.set_depth(page.depth() + 1);
         new_page.set_depth(page.depth());
-        for (tag, state) in page.take_all() {
-            let side = if address(tag) & bit == 0 { &mut *page } else { &mut new_page };
-            side.add(tag, state);
+        new_page.set_low_bits(page.low_bits());
+        // The bits below are the same in all tags of the page, and need not be stored with them.
+        for (stored_tag, state) in page.take_all() {
+            let side = if address(stored_tag) & bit == 0 { &mut *page } else { &mut new_page };
+            side.add(stored_tag, state);
         }
         let first = address(tag) & (bit - 1) | bit;
         for entry in (first..self.directory_entries()).step_by(2 * bit) {

@@ -8,15 +8,13 @@
 use smallvec::SmallVec;
 use tidegate_core::algorithm::{Concurrency, LimitAlgorithm, PackedAlgorithm, UsageLogAlgorithm};
 use tidegate_core::{
-    Algorithm, Charge, ChargeDecision, Grant, Leases, Nanos, Outcome, OutcomeKind, PackedState, Plan, Role,
-    TimedCost, Timestamp, UsageLog,
+    Algorithm, Charge, ChargeDecision, Counter, Grant, Leases, Nanos, Outcome, OutcomeKind, PackedState,
+    Plan, Role, TimedCost, Timestamp, UsageLog,
 };
 
 use super::leases::{LeaseMemoryFull, memory_full_outcome};
 use super::page::{LockedPage, PageSlot};
 use super::shards::{Shard, ShardEntry, ShardedState, Shards, shard_of};
-use super::single::SlotRequest;
-use super::table::PagePressure;
 use super::{MemoryStore, Outcomes};
 use crate::sync::{MutexGuard, Ordering};
 
@@ -26,6 +24,7 @@ pub(super) type PlanVec<T> = SmallVec<[T; 4]>;
 /// One charge with its packed state, or with the tag of a state in a shard.
 pub(super) enum ChargeState<'p> {
     Packed {
+        counter: &'p Counter,
         algorithm: &'p PackedAlgorithm,
         timed_cost: TimedCost,
         tag: u64,
@@ -33,11 +32,13 @@ pub(super) enum ChargeState<'p> {
         state: PackedState,
     },
     UsageLog {
+        counter: &'p Counter,
         algorithm: &'p UsageLogAlgorithm,
         timed_cost: TimedCost,
         tag: u64,
     },
     Leases {
+        counter: &'p Counter,
         algorithm: &'p Concurrency,
         timed_cost: TimedCost,
         tag: u64,
@@ -112,7 +113,7 @@ impl MemoryStore {
             ChargeState::Packed { algorithm, timed_cost, state, .. } => {
                 algorithm.preview(state, *timed_cost, charge_decision)
             }
-            ChargeState::UsageLog { algorithm, timed_cost, tag } => {
+            ChargeState::UsageLog { algorithm, timed_cost, tag, .. } => {
                 locked_at(&plan_shards.usage_logs, shard_of(*tag))
                     .with_state(*tag, |log| algorithm.preview(log, *timed_cost, charge_decision))
             }
@@ -153,7 +154,6 @@ impl MemoryStore {
         ttl: Option<Nanos>,
         weigh: impl Fn(&Plan<'_>, &[ChargeState<'_>], &PlanShards<'_>) -> WeighedPlan,
     ) -> (Outcomes, Result<Option<Grant>, LeaseMemoryFull>) {
-        let mut pressure = PagePressure::Normal;
         loop {
             let mut plan_shards = self.lock_plan_shards(plan);
             let Some(mut pages) = self.lock_pages(plan) else { continue };
@@ -163,11 +163,9 @@ impl MemoryStore {
                 (slot, slot.map_or(PackedState::NEVER_SEEN, |slot| page.state(slot)))
             });
             let weighed = weigh(plan, &charge_states, &plan_shards);
-            if let Err(PageFull(tag)) =
-                self.reserve_slots(&mut charge_states, weighed.decision, &pages, pressure)
-            {
+            if let Err(PageFull(tag)) = self.reserve_slots(&mut charge_states, weighed.decision, &pages) {
                 drop((pages, plan_shards));
-                pressure = self.table.make_room(tag, self.idle_before(now), &self.budget);
+                self.make_room(tag, now);
                 continue;
             }
             if self.reserve_leases(&mut charge_states, &weighed, &mut plan_shards).is_err() {
@@ -178,30 +176,27 @@ impl MemoryStore {
             let grant = self.grant_for_plan(&charge_states, &plan_shards, &weighed, ttl);
             let apply =
                 |(charge_state, charge_decision): (&ChargeState<'_>, ChargeDecision)| match charge_state {
-                    ChargeState::Packed { algorithm, timed_cost, tag, slot, state } => {
+                    ChargeState::Packed { counter, algorithm, timed_cost, tag, slot, state } => {
                         let mut state = *state;
                         algorithm.charge_if_due(&mut state, *timed_cost, charge_decision);
                         if let Some(slot) = slot {
-                            self.put_packed(
-                                locked_at_mut(&mut pages, self.table.page_of(*tag)),
-                                *slot,
-                                *tag,
-                                state,
-                                now,
-                            );
+                            let page = locked_at_mut(&mut pages, self.table.page_of(*tag));
+                            self.put_packed(page, *slot, self.owned_tag(counter, *tag), state, now);
                         }
                         algorithm.outcome(&state, *timed_cost, charge_decision)
                     }
-                    ChargeState::UsageLog { algorithm, timed_cost, tag } => {
+                    ChargeState::UsageLog { counter, algorithm, timed_cost, tag } => {
                         let shard = locked_at_mut(&mut plan_shards.usage_logs, shard_of(*tag));
-                        let entry = ShardEntry { shards: &self.usage_logs, shard, tag: *tag };
+                        let key = self.owned_tag(counter, *tag);
+                        let entry = ShardEntry { shards: &self.usage_logs, shard, key };
                         self.charge_sharded(entry, *algorithm, *timed_cost, charge_decision, |log| {
                             algorithm.charge_decided(log, *timed_cost, charge_decision);
                         })
                     }
-                    ChargeState::Leases { algorithm, timed_cost, tag, has_room } => {
+                    ChargeState::Leases { counter, algorithm, timed_cost, tag, has_room } => {
                         let shard = locked_at_mut(&mut plan_shards.leases, shard_of(*tag));
-                        let entry = ShardEntry { shards: &self.leases, shard, tag: *tag };
+                        let key = self.owned_tag(counter, *tag);
+                        let entry = ShardEntry { shards: &self.leases, shard, key };
                         if !has_room {
                             return memory_full_outcome();
                         }
@@ -224,11 +219,12 @@ impl MemoryStore {
         plan_shards: &mut PlanShards<'_>,
     ) -> Result<(), LeaseMemoryFull> {
         for (charge_state, charge_decision) in charge_states.iter_mut().zip(weighed.per_charge()) {
-            if let ChargeState::Leases { algorithm, timed_cost, tag, has_room } = charge_state
+            if let ChargeState::Leases { counter, algorithm, timed_cost, tag, has_room } = charge_state
                 && algorithm.is_charged(*timed_cost, charge_decision.decision)
             {
                 let shard = locked_at_mut(&mut plan_shards.leases, shard_of(*tag));
-                let mut entry = ShardEntry { shards: &self.leases, shard, tag: *tag };
+                let key = self.owned_tag(counter, *tag);
+                let mut entry = ShardEntry { shards: &self.leases, shard, key };
                 *has_room = self.has_room_for_lease(&mut entry, timed_cost.now);
                 if !*has_room && charge_decision.role == Role::Enforced {
                     return Err(LeaseMemoryFull);
@@ -273,7 +269,6 @@ impl MemoryStore {
         charge_states: &mut [ChargeState<'_>],
         decision: OutcomeKind,
         pages: &LockedPages<'_>,
-        pressure: PagePressure,
     ) -> Result<(), PageFull> {
         let mut reserved: PlanVec<(u32, PageSlot)> = SmallVec::new();
         for charge_state in charge_states.iter() {
@@ -288,9 +283,8 @@ impl MemoryStore {
                 let page = self.table.page_of(*tag);
                 let reserved_here: PlanVec<PageSlot> =
                     reserved.iter().filter(|(other, _)| *other == page).map(|(_, slot)| *slot).collect();
-                let request =
-                    SlotRequest { tag: *tag, now: timed_cost.now, reserved: &reserved_here, pressure };
-                let new = self.claim_slot(locked_at(pages, page), &request).ok_or(PageFull(*tag))?;
+                let claimed = self.claim_slot(locked_at(pages, page), *tag, timed_cost.now, &reserved_here);
+                let new = claimed.ok_or(PageFull(*tag))?;
                 reserved.push((page, new));
                 *slot = Some(new);
             }
@@ -311,11 +305,13 @@ fn plan_states<'p>(
         match charge.counter.algorithm() {
             Algorithm::Packed(algorithm) => {
                 let (slot, state) = find(tag);
-                ChargeState::Packed { algorithm, timed_cost, tag, slot, state }
+                ChargeState::Packed { counter: charge.counter, algorithm, timed_cost, tag, slot, state }
             }
-            Algorithm::UsageLog(algorithm) => ChargeState::UsageLog { algorithm, timed_cost, tag },
+            Algorithm::UsageLog(algorithm) => {
+                ChargeState::UsageLog { counter: charge.counter, algorithm, timed_cost, tag }
+            }
             Algorithm::Leases(algorithm) => {
-                ChargeState::Leases { algorithm, timed_cost, tag, has_room: true }
+                ChargeState::Leases { counter: charge.counter, algorithm, timed_cost, tag, has_room: true }
             }
         }
     };
@@ -349,7 +345,7 @@ fn report_denied(
         ChargeState::Packed { algorithm, timed_cost, state, .. } => {
             algorithm.outcome(state, *timed_cost, charge_decision)
         }
-        ChargeState::UsageLog { algorithm, timed_cost, tag } => {
+        ChargeState::UsageLog { algorithm, timed_cost, tag, .. } => {
             locked_at(&plan_shards.usage_logs, shard_of(*tag))
                 .with_state(*tag, |log| algorithm.outcome(log, *timed_cost, charge_decision))
         }
@@ -371,7 +367,7 @@ fn weigh_plan(
         ChargeState::Packed { algorithm, timed_cost, state, .. } => {
             algorithm.outcome_kind(state, *timed_cost)
         }
-        ChargeState::UsageLog { algorithm, timed_cost, tag } => {
+        ChargeState::UsageLog { algorithm, timed_cost, tag, .. } => {
             locked_at(&plan_shards.usage_logs, shard_of(*tag))
                 .with_state(*tag, |log| algorithm.outcome_kind(log, *timed_cost))
         }

@@ -144,7 +144,7 @@ impl AsRows for UsageLog {
             let in_portions = copy.restarts() < COPY_RESTARTS_MAX;
             let entries_max = if in_portions { PORTION_ROWS_MAX } else { usize::MAX };
             let locked = shards.lock(shard);
-            let StoredState { state, idle_from } = locked.states.get(&tag)?;
+            let StoredState { state, idle_from, .. } = locked.states.get(&tag)?;
             let (progress, idle_from) = (copy.copy_next(state, entries_max), *idle_from);
             drop(locked);
             if progress == CopyProgress::Complete {

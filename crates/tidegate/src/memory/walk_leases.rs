@@ -45,7 +45,7 @@ impl AsRows for Leases {
         loop {
             copy.reserve_portion();
             let locked = shards.lock(shard);
-            let StoredState { state, idle_from } = locked.states.get(&tag)?;
+            let StoredState { state, idle_from, .. } = locked.states.get(&tag)?;
             let (progress, idle_from) = (copy.copy_next(state, PORTION_ROWS_MAX), *idle_from);
             drop(locked);
             if progress == CopyProgress::Complete {

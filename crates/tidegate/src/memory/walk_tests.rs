@@ -6,6 +6,7 @@ use std::convert::Infallible;
 use tidegate_core::{Charge, Counter, Plan, Timestamp};
 
 use super::MemoryStore;
+use super::page::PageEntry;
 
 const NOW: Timestamp = Timestamp::from_nanos(1_000_000_000);
 const MEMORY_MAX: u64 = 64 << 20;
@@ -46,7 +47,7 @@ fn a_walk_misses_no_key_while_pages_split_and_sees_the_newest_state_last() {
     let mut visited = HashMap::new();
     let (mut entries, mut next_key) = (0, KEYS);
     let walked: Result<(), Infallible> = fixture.store.table.walk(|page| {
-        for (tag, state) in page {
+        for PageEntry { tag, state, .. } in page {
             let before = visited.insert(*tag, *state);
             assert!(before.is_none_or(|before| before <= *state), "the later state is older");
         }

@@ -39,6 +39,8 @@ pub(crate) struct WaitQueues {
     hasher: RandomState,
     /// The most requests in one queue.
     queue_max: AtomicUsize,
+    /// The most requests in all queues.
+    waiters_max: std::sync::atomic::AtomicU64,
     waiters: AtomicU64,
     /// Numbers tickets across all queues, so that a request keeps its position when it moves to another queue. Not
     /// loom's atomic: the protocol does not depend on it.
@@ -129,6 +131,7 @@ impl WaitQueues {
             shards,
             hasher: RandomState::default(),
             queue_max: AtomicUsize::new(queue_max),
+            waiters_max: std::sync::atomic::AtomicU64::new(WAITERS_MAX),
             waiters: AtomicU64::new(0),
             next_ticket: std::sync::atomic::AtomicU64::new(0),
         }
@@ -141,6 +144,12 @@ impl WaitQueues {
     #[cfg(feature = "rules")]
     pub(crate) fn set_queue_max(&self, queue_max: usize) {
         self.queue_max.store(queue_max, Relaxed);
+    }
+
+    /// Sets the most requests in all queues, at most [`WAITERS_MAX`].
+    #[cfg(feature = "rules")]
+    pub(crate) fn set_waiters_max(&self, waiters_max: u64) {
+        self.waiters_max.store(waiters_max.min(WAITERS_MAX), Relaxed);
     }
 
     /// How many requests wait, in all queues.
@@ -343,7 +352,7 @@ impl WaitQueues {
     }
 
     fn is_full(&self, in_queue: usize) -> bool {
-        in_queue >= self.queue_max() || self.waiters.load(Ordering::Relaxed) >= WAITERS_MAX
+        in_queue >= self.queue_max() || self.waiters.load(Ordering::Relaxed) >= self.waiters_max.load(Relaxed)
     }
 
     /// Runs `f` on the queue of a key, if there is one.

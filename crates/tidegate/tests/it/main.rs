@@ -6,6 +6,7 @@ mod engine;
 mod engine_fleet;
 mod examples;
 mod executor;
+mod floods;
 mod golden;
 mod leases;
 mod limiter;

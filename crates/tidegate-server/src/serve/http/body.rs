@@ -14,6 +14,9 @@ use super::reply::{ErrorReply, Problem};
 use super::tracker::RequestGuard;
 use crate::serve::settings::Bounds;
 
+/// A body of this size in one chunk is part of what its connection may hold.
+const SMALL_BODY_BYTES: usize = 8 << 10;
+
 /// Reads the body of a request. The headers are dropped before it waits.
 pub(super) async fn read_body(
     request: HttpRequest,
@@ -28,6 +31,8 @@ pub(super) async fn read_body(
 enum BodyError {
     TooLarge,
     TimedOut,
+    /// Connections hold too much already.
+    NoMemory,
     /// The body is shorter than announced, or malformed.
     Incomplete,
 }
@@ -49,6 +54,12 @@ impl BodyError {
                     format!("the request did not arrive within {timeout:?} (hint: is content-length right?)");
                 (StatusCode::REQUEST_TIMEOUT, message)
             }
+            Self::NoMemory => {
+                guard.abandon_body();
+                let message = "the server has no memory for the body (hint: try again later, or raise the server's \
+                               --connections-memory-max)";
+                (StatusCode::SERVICE_UNAVAILABLE, message.to_owned())
+            }
             Self::Incomplete => {
                 let message = "the body is incomplete (hint: is content-length right?)";
                 (StatusCode::BAD_REQUEST, message.to_owned())
@@ -68,12 +79,16 @@ async fn read(mut body: Incoming, guard: &RequestGuard<'_>, bounds: &Bounds) -> 
     let Some(first) = next_chunk(body, &mut timeout).await? else { return Ok(Bytes::new()) };
     // Nearly always the body comes in one chunk.
     if body.is_end_stream() && first.len() <= bounds.body_bytes_max {
-        return Ok(first);
+        let has_room = first.len() <= SMALL_BODY_BYTES || guard.try_hold(first.len());
+        return if has_room { Ok(first) } else { Err(BodyError::NoMemory) };
     }
     let (mut whole, mut next) = (BytesMut::new(), Some(first));
     while let Some(chunk) = next {
         if whole.len() + chunk.len() > bounds.body_bytes_max {
             return Err(BodyError::TooLarge);
+        }
+        if !guard.try_hold(whole.len() + chunk.len()) {
+            return Err(BodyError::NoMemory);
         }
         whole.extend_from_slice(&chunk);
         next = next_chunk(body, &mut timeout).await?;

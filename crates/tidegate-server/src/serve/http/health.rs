@@ -162,7 +162,7 @@ fn snapshots_json(status: &SnapshotStatus, audience: Audience) -> Value {
 /// What was found at the start.
 fn restore_json(restored: &RestoreStatus) -> Value {
     match restored {
-        RestoreStatus::Restored { restored, evicted, expired, written_at } => json!({
+        RestoreStatus::Restored { restored, evicted, expired, written_at, .. } => json!({
             "restored": {
                 "counters": restored, "given_up": evicted, "expired": expired, "written_at_ms": millis(*written_at),
             },

@@ -5,6 +5,7 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -15,6 +16,7 @@ use tokio::time::Instant;
 
 use super::reply::Reply;
 use crate::serve::Drain;
+use crate::serve::connections_memory::{ConnectionsMemory, HeldBytes};
 use crate::serve::listen::Stream;
 use crate::serve::settings::Bounds;
 
@@ -31,6 +33,8 @@ pub(super) struct ConnectionTracker<'d> {
     is_body_abandoned: AtomicBool,
     /// Whether the end of the client's input was seen while a request was being answered.
     has_seen_eof: AtomicBool,
+    /// Reserved for the body of the current request, if it is large.
+    body: HeldBytes,
 }
 
 /// What a connection is doing.
@@ -50,8 +54,9 @@ pub(super) struct RequestGuard<'p>(&'p ConnectionTracker<'p>);
 
 impl<'d> ConnectionTracker<'d> {
     /// For a new connection, which ends when `drain` starts.
-    pub fn new(drain: &'d Drain) -> Self {
+    pub fn new(drain: &'d Drain, memory: &Arc<ConnectionsMemory>) -> Self {
         Self {
+            body: memory.reserve_nothing(),
             drain,
             opened: Instant::now(),
             state: AtomicU8::new(ConnectionState::Idle as u8),
@@ -135,6 +140,11 @@ impl RequestGuard<'_> {
         self.0.since() + bounds.header_timeout
     }
 
+    /// Reserves memory for this many bytes of the body. False if there is none.
+    pub fn try_hold(&self, body_bytes: usize) -> bool {
+        self.0.body.try_hold(body_bytes as u64)
+    }
+
     /// The server will not read the rest of the body.
     pub fn abandon_body(&self) {
         self.0.is_body_abandoned.store(true, Ordering::Relaxed);
@@ -153,6 +163,8 @@ impl RequestGuard<'_> {
 
 impl Drop for RequestGuard<'_> {
     fn drop(&mut self) {
+        // It cannot fail.
+        let _ = self.0.body.try_hold(0);
         self.0.enter(ConnectionState::Idle);
     }
 }
@@ -232,7 +244,7 @@ mod tests {
     #[test]
     fn quiet_when_all_received_requests_are_answered() {
         let drain = Drain::new();
-        let tracker = ConnectionTracker::new(&drain);
+        let tracker = ConnectionTracker::new(&drain, &Arc::new(ConnectionsMemory::unbounded()));
         assert!(!tracker.is_quiet(), "nothing was read yet");
         tracker.on_read(ReadResult::Empty);
         assert!(tracker.is_quiet());
@@ -254,7 +266,7 @@ mod tests {
     #[test]
     fn request_time_starts_at_the_first_byte() {
         let (drain, bounds) = (Drain::new(), Bounds::default());
-        let tracker = ConnectionTracker::new(&drain);
+        let tracker = ConnectionTracker::new(&drain, &Arc::new(ConnectionsMemory::unbounded()));
         tracker.on_read(ReadResult::Bytes);
         let first = tracker.since();
         assert_eq!(tracker.deadline(&bounds), Some(first + bounds.header_timeout));
@@ -268,7 +280,7 @@ mod tests {
     #[test]
     fn the_last_reply_closes_the_connection() {
         let drain = Drain::new();
-        let tracker = ConnectionTracker::new(&drain);
+        let tracker = ConnectionTracker::new(&drain, &Arc::new(ConnectionsMemory::unbounded()));
         let closes = |reply: Reply| reply.headers().contains_key(CONNECTION);
         tracker.on_read(ReadResult::Empty);
         assert!(!closes(tracker.start_request().finish(Reply::default())));

@@ -12,6 +12,7 @@ use tokio_util::task::TaskTracker;
 use super::connections_per_ip::{ConnectionsPerIp, IpPermit};
 use super::socket::Socket;
 use super::{Address, BindError, Stream, Tls};
+use crate::serve::connections_memory::{HeldBytes, connection_bytes};
 use crate::serve::{App, Protocol};
 
 /// Delay after a failed accept, for example when the process has no free file descriptors.
@@ -102,7 +103,12 @@ impl Listener {
                 app.metrics.count_refused_connection(S::PROTOCOL, "too_many_from_ip");
                 continue;
             };
-            let guard = ConnectionGuard::new(Arc::clone(&app), S::PROTOCOL, permit, ip_permit);
+            let Some(held) = app.connections_memory.try_reserve(connection_bytes(S::PROTOCOL)) else {
+                app.metrics.count_refused_connection(S::PROTOCOL, "memory");
+                continue;
+            };
+            let resources = ConnectionResources { _permit: permit, _ip_permit: ip_permit, _held: held };
+            let guard = ConnectionGuard::new(Arc::clone(&app), S::PROTOCOL, resources);
             let (handler, tls) = (Arc::clone(&handler), tls.clone());
             options.tasks.spawn(async move {
                 if let Some(stream) = accept_tls(&guard.app, S::PROTOCOL, stream, tls.as_deref()).await {
@@ -113,23 +119,24 @@ impl Listener {
     }
 }
 
-/// Counts a connection and holds its permits. Releases all when dropped, also after a panic.
+/// Counts a connection and holds what it takes. Releases both when dropped, also after a panic.
 struct ConnectionGuard {
     app: Arc<App>,
     protocol: Protocol,
+    _resources: ConnectionResources,
+}
+
+/// What a connection takes of what is bounded.
+struct ConnectionResources {
     _permit: OwnedSemaphorePermit,
     _ip_permit: Option<IpPermit>,
+    _held: HeldBytes,
 }
 
 impl ConnectionGuard {
-    fn new(
-        app: Arc<App>,
-        protocol: Protocol,
-        permit: OwnedSemaphorePermit,
-        ip_permit: Option<IpPermit>,
-    ) -> Self {
+    fn new(app: Arc<App>, protocol: Protocol, resources: ConnectionResources) -> Self {
         app.metrics.connection_opened(protocol);
-        Self { app, protocol, _permit: permit, _ip_permit: ip_permit }
+        Self { app, protocol, _resources: resources }
     }
 }
 

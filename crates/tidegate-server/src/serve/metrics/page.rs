@@ -22,6 +22,7 @@ impl Metrics {
         self.write_descriptors(&mut page);
         self.write_times(&mut page);
         self.write_connections(&mut page);
+        write_connections_memory(&mut page, app);
         write_store(&mut page, app);
         self.write_fleet(&mut page, app);
         write_rules(&mut page, app);
@@ -187,6 +188,16 @@ fn write_labeled(
     for (values, count) in counters.all() {
         page.sample(name, &[(labels[0], values[0]), (labels[1], values[1])], count);
     }
+}
+
+fn write_connections_memory(page: &mut Exposition, app: &App) {
+    let memory = &app.connections_memory;
+    let help = "Memory reserved for connections and what they hold.";
+    page.single("tidegate_connections_bytes", MetricType::Gauge, help, memory.used());
+    let help = "Maximum memory for connections and what they hold.";
+    page.single("tidegate_connections_bytes_max", MetricType::Gauge, help, memory.max());
+    let help = "Maximum number of requests that wait because of a rule with the action delay.";
+    page.single("tidegate_waiting_requests_max", MetricType::Gauge, help, memory.waiters_max());
 }
 
 fn write_store(page: &mut Exposition, app: &App) {

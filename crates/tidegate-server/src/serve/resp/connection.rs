@@ -21,9 +21,15 @@ use super::read_ahead::{ReadAhead, ReadEnd};
 use super::reply::Replies;
 use super::session::Session;
 use super::{Protocol, RespShared, Stream};
+use crate::serve::connections_memory::HeldBytes;
 
 /// How long to wait for pending replies after the client stopped sending, because it may be gone.
 const LAST_REPLIES_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Buffers up to this size are part of what every connection may hold.
+const BUFFER_BYTES: usize = 16 << 10;
+const OUT_OF_MEMORY: &str = "ERR the server has no memory for this connection (hint: try again later, or raise the \
+                             server's --connections-memory-max)";
 
 struct RespConnection<'s> {
     shared: &'s RespShared,
@@ -34,6 +40,8 @@ struct RespConnection<'s> {
     output: OutputBuffer,
     /// Input that was read while a reply was pending.
     read_ahead: ReadAhead,
+    /// Reserved for buffers that are larger than usual.
+    held: HeldBytes,
     /// Commands that wait for a rule with `delay` or for a shared store.
     in_flight: InFlightCommands<'s>,
     decisions: DecisionCounts,
@@ -100,6 +108,7 @@ pub(super) async fn serve(shared: &RespShared, stream: Stream, id: u64) {
         session: Session::new(id, shared.initial_auth()),
         output: OutputBuffer::new(shared.bounds.write_timeout),
         read_ahead: ReadAhead::default(),
+        held: shared.app.connections_memory.reserve_nothing(),
         in_flight: InFlightCommands::new(),
         decisions: DecisionCounts::default(),
         idle: IdleTimer::new(shared.bounds.unused_timeout),
@@ -158,6 +167,11 @@ impl RespConnection<'_> {
         let app = &self.shared.app;
         let mut draining = pin!(app.drain.wait());
         loop {
+            if !self.try_hold_buffers() {
+                app.metrics.count_rejected_request(Protocol::Resp, "memory");
+                self.output.replies.error(format_args!("{OUT_OF_MEMORY}"));
+                return Close::AfterWrites;
+            }
             if let Err(end) = self.read(draining.as_mut()).await {
                 return end;
             }
@@ -383,8 +397,19 @@ impl RespConnection<'_> {
         .await
     }
 
+    /// Reserves memory for the buffers, beyond what every connection has. False if there is none.
+    #[inline]
+    fn try_hold_buffers(&self) -> bool {
+        let bytes = self.input.capacity() + self.output.pending_bytes() + self.read_ahead.bytes.len();
+        self.held.try_hold(bytes.saturating_sub(BUFFER_BYTES) as u64)
+    }
+
     /// Writes until pending output is within its bound.
     async fn write_to_limit(&mut self) -> Result<(), Close> {
+        if !self.try_hold_buffers() {
+            self.shared.app.metrics.count_rejected_request(Protocol::Resp, "memory");
+            return Err(Close::Immediately);
+        }
         let Self { shared, stream, output, in_flight, .. } = self;
         poll_fn(|context| {
             // Always poll the commands in flight: other clients may wait behind them in a queue. No commands are

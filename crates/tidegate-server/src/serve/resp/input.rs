@@ -29,6 +29,12 @@ impl InputBuffer {
         &self.bytes[self.consumed..]
     }
 
+    /// Bytes that the buffer takes.
+    #[inline]
+    pub fn capacity(&self) -> usize {
+        self.bytes.capacity()
+    }
+
     /// Marks bytes as handled.
     #[inline]
     pub fn advance(&mut self, length: usize) {

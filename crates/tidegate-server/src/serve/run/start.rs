@@ -7,7 +7,7 @@ use std::time::Duration;
 use tidegate::rules::{self, Domain, LoadedRules, Reloader, Source, SourceUpdate};
 use tidegate::snapshot::{RestoreStatus, Restored, SnapshotReport, SnapshotWriter};
 use tidegate::store::NodeStore;
-use tidegate::{Clock as _, Engine, MemoryStore, SystemClock};
+use tidegate::{Clock as _, Engine, MemoryStore, Nanos, SystemClock};
 use tokio::runtime::Runtime;
 
 use super::data_dir::DataDir;
@@ -17,6 +17,7 @@ use crate::check::is_unreadable;
 use crate::json::set_request_bounds;
 use crate::output::{self, CommandStatus, Failure};
 use crate::serve::App;
+use crate::serve::connections_memory::ConnectionsMemory;
 use crate::serve::denial_log::DenialLog;
 use crate::serve::listen::{Tls, TlsFiles};
 use crate::serve::metrics::DescriptorMetrics;
@@ -80,11 +81,15 @@ impl RunningServer {
             near_limit_ratio: args.near_limit_ratio,
         };
         let denials = DenialLog::new(args.log_denials, args.log_keys).with_plain(args.log_plain.clone());
+        let memory = ConnectionsMemory::new(args.connections_memory_max.bytes());
         let app = Arc::new(App {
             fleet,
             negative_hits: args.negative_hits,
             ratelimit_headers: args.ratelimit_headers,
-            ..App::new(engine).with_denials(denials).with_descriptor_metrics(descriptors)
+            ..App::new(engine)
+                .with_denials(denials)
+                .with_descriptor_metrics(descriptors)
+                .with_connections_memory(memory)
         });
         app.status.rules_loaded(args.rules.clone(), &app.engine.rules());
         if let Some(tls) = &tls {
@@ -197,7 +202,9 @@ fn restore_counters(
     let Restored { store, status: restored, .. } = MemoryStore::restore(&path, memory_max, clock.now());
     match &restored {
         RestoreStatus::Refused(error) => tracing::error!("{error}"),
-        RestoreStatus::Restored { evicted: 1.., .. } => tracing::warn!("{restored}"),
+        RestoreStatus::Restored { evicted, moved_back, .. } if *evicted > 0 || *moved_back > Nanos::ZERO => {
+            tracing::warn!("{restored}");
+        }
         _ => tracing::info!("{restored}"),
     }
     (Arc::new(store), Some((path, restored)))

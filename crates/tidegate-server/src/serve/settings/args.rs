@@ -257,6 +257,11 @@ pub struct ServeArgs {
         value_parser = values::connections_per_ip_max, help_heading = "Bounds")]
     pub connections_per_ip_max: Option<NonZeroUsize>,
 
+    /// Maximum memory for connections and for requests that wait; more are refused
+    #[arg(long, env = "TIDEGATE_CONNECTIONS_MEMORY_MAX", value_name = "SIZE", default_value = "1GiB",
+        value_parser = values::connections_memory_max, help_heading = "Bounds")]
+    pub connections_memory_max: ByteSize,
+
     /// Maximum requests that wait for one key because of the action delay; more are denied
     #[arg(long, env = "TIDEGATE_QUEUE_MAX", value_name = "NUMBER", default_value = "16384",
         value_parser = values::queue_max, help_heading = "Bounds")]

@@ -9,6 +9,7 @@ use tidegate::snapshot::SNAPSHOT_EVERY_MIN;
 use tidegate_core::PLAN_CHARGES_MAX;
 use tidegate_core::text::parse_duration;
 
+use crate::serve::connections_memory::CONNECTIONS_MEMORY_MIN;
 use crate::size::{ByteSize, ByteSizeError};
 
 /// The least severe level to log.
@@ -245,6 +246,11 @@ pub fn connections_max(text: &str) -> Result<NonZeroUsize, String> {
 /// Parses `--connections-per-ip-max`.
 pub fn connections_per_ip_max(text: &str) -> Result<NonZeroUsize, String> {
     parse_count(text, CONNECTIONS_MAX)
+}
+
+/// Parses `--connections-memory-max`.
+pub fn connections_memory_max(text: &str) -> Result<ByteSize, String> {
+    crate::size::parse_at_least(text, CONNECTIONS_MEMORY_MIN)
 }
 
 /// Parses `--queue-max`. It cannot exceed the maximum of all waiting requests.

@@ -1,10 +1,10 @@
-//! `--connections-max`, `--connections-per-ip-max` and `--queue-max`.
+//! `--connections-max`, `--connections-per-ip-max`, `--connections-memory-max` and `--queue-max`.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use crate::serve::server::{connect, http_request};
+use crate::serve::server::{connect, http_request, try_http_request};
 use crate::serve::{Directory, Server, wait_until};
 
 /// Longer than anything here takes on any machine.
@@ -116,4 +116,90 @@ fn requests_have_the_bounds_of_the_settings() {
     assert_eq!(server.post("/v1/check", &descriptors(1)).status, 500, "five limits");
     assert_eq!(server.post("/v1/check", &descriptors(400)).status, 413);
     server.stop();
+}
+
+/// A metric of the admin listener.
+fn metric(server: &Server, name: &str) -> u64 {
+    let page = http_request(connect(server.address("admin")), "GET", "/metrics", "").body;
+    let line = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.unwrap_or_else(|| panic!("{name} in {page}")).parse().unwrap()
+}
+
+/// What the server sends before it closes the connection, which may reset it.
+fn read_all(mut stream: TcpStream) -> String {
+    let mut bytes = Vec::new();
+    let _ = stream.read_to_end(&mut bytes);
+    String::from_utf8(bytes).unwrap()
+}
+
+/// 768 KiB for connections, 16 KiB each.
+#[test]
+fn connections_beyond_their_memory_are_closed() {
+    let server = Server::start(&["--connections-memory-max", "1MiB"]);
+    assert_eq!(metric(&server, "tidegate_connections_bytes_max"), 768 << 10);
+    let open: Vec<TcpStream> = (0..60).map(|_| TcpStream::connect(server.address("http")).unwrap()).collect();
+    let is_closed = |mut stream: &TcpStream| {
+        stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        stream.read(&mut [0]).unwrap_or(0) == 0
+    };
+    assert!(is_closed(&open[59]), "there is room for 48");
+    drop(open);
+    let refused = || {
+        let page = http_request(connect(server.address("admin")), "GET", "/metrics", "").body;
+        let name = r#"tidegate_connections_refused_total{protocol="http",reason="memory"} "#;
+        page.lines().find_map(|line| line.strip_prefix(name)).map_or(0, |count| count.parse().unwrap())
+    };
+    wait_until("there is room again", || {
+        try_http_request(connect(server.address("admin")), "GET", "/", "").is_ok()
+    });
+    wait_until("their memory is free again", || metric(&server, "tidegate_connections_bytes") < 64 << 10);
+    assert!((12..=60).contains(&refused()), "{}", refused());
+}
+
+#[test]
+fn half_sent_bodies_and_commands_count() {
+    const BODY_BYTES: usize = 200_000;
+    let server = Server::start(&["--connections-memory-max", "1MiB"]);
+    let half_sent = |address: &str, start: String| {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        stream.write_all(start.as_bytes()).unwrap();
+        // It fails if the server has refused it already.
+        let _ = stream.write_all(&vec![b' '; BODY_BYTES]);
+        stream
+    };
+    let body = || {
+        let head = "POST /v1/check HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 300000\r\n";
+        half_sent(server.address("http"), format!("{head}\r\n"))
+    };
+    // Three take 600 kB of 768 KiB, besides the connections.
+    let held: Vec<TcpStream> = (0..3).map(|_| body()).collect();
+    wait_until("they are received", || metric(&server, "tidegate_connections_bytes") > 600_000);
+    let answer = read_all(body());
+    assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("no memory for the body"), "{answer}");
+    let answer =
+        read_all(half_sent(server.address("resp"), format!("*2\r\n$4\r\nECHO\r\n${}\r\n", 2 * BODY_BYTES)));
+    assert!(answer.starts_with("-ERR the server has no memory for this connection"), "{answer}");
+    drop(held);
+    wait_until("their memory is free again", || metric(&server, "tidegate_connections_bytes") < 64 << 10);
+}
+
+/// 256 KiB for requests that wait, 8 KiB each.
+#[test]
+fn waiting_requests_beyond_their_memory_are_denied() {
+    let directory = Directory::new();
+    let rules = "domain: api\nrules:\n  - { name: held, key: [user], limit: 1 per minute, \
+                 action: { delay: { max_wait: 1h } } }\n";
+    let rules = directory.write("rules.yaml", rules);
+    let server = Server::start(&["--rules", &rules, "--connections-memory-max", "1MiB"]);
+    let waiting_max = metric(&server, "tidegate_waiting_requests_max");
+    assert_eq!(waiting_max, 32);
+    let mut stream = TcpStream::connect(server.address("resp")).unwrap();
+    for _ in 0..=waiting_max {
+        stream.write_all(b"TIDEGATE.CHECK api user ann\n").unwrap();
+    }
+    wait_until("as many wait as may", || metric(&server, "tidegate_waiting_requests") == waiting_max);
+    let body = r#"{"domain": "api", "attributes": {"user": "ann"}}"#;
+    assert_eq!(server.post("/v1/check", body).status, 429, "it is answered, not held");
+    assert_eq!(metric(&server, "tidegate_waiting_requests"), waiting_max);
 }

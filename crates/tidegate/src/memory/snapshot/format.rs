@@ -14,7 +14,15 @@
 //!             4   CRC-32 of the block's number (8 bytes, from 0), the three fields above and the payload
 //!             n   payload
 //!
-//! kind 1      24 bytes per entry: a packed state
+//! kind 4      8 bytes per entry: the limits that own packed states, at most 31, before the states (since version 2)
+//!             8   the counter's id, zero if this number is free
+//!
+//! kind 5      25 bytes per entry: a packed state (since version 2)
+//!             8   tag
+//!            16   state
+//!             1   the number of its limit in kind 4, from 1, zero if it is not known
+//!
+//! kind 1      24 bytes per entry: a packed state (only in version 1)
 //!             8   tag, never zero
 //!            16   state
 //!
@@ -50,7 +58,8 @@ use tidegate_core::Timestamp;
 use super::error::SnapshotProblem;
 
 /// The version that is written. Older versions are read while there is a reader for them.
-pub(super) const FORMAT_VERSION: u32 = 1;
+pub(super) const FORMAT_VERSION: u32 = 2;
+const FORMAT_VERSION_MIN: u32 = 1;
 
 pub(super) const HEADER_BYTES: usize = 48;
 pub(super) const BLOCK_HEADER_BYTES: usize = 16;
@@ -74,6 +83,8 @@ pub(super) enum BlockKind {
     Packed = 1,
     UsageLogs = 2,
     Leases = 3,
+    Owners = 4,
+    OwnedPacked = 5,
     End = 255,
 }
 
@@ -115,7 +126,7 @@ impl Header {
         };
         let damaged = |what| SnapshotProblem::Damaged { at_byte: 0, what };
         match ByteReader(&start[MAGIC.len()..]).u32() {
-            Some(FORMAT_VERSION) => {}
+            Some(FORMAT_VERSION_MIN..=FORMAT_VERSION) => {}
             Some(version) if version > FORMAT_VERSION => return Err(SnapshotProblem::NewerVersion(version)),
             _ => return Err(damaged("unknown format version")),
         }
@@ -136,7 +147,8 @@ impl Header {
 
 impl BlockKind {
     pub(super) fn from_code(code: u32) -> Option<Self> {
-        [Self::Packed, Self::UsageLogs, Self::Leases, Self::End].into_iter().find(|kind| *kind as u32 == code)
+        let kinds = [Self::Packed, Self::UsageLogs, Self::Leases, Self::Owners, Self::OwnedPacked, Self::End];
+        kinds.into_iter().find(|kind| *kind as u32 == code)
     }
 }
 

@@ -6,18 +6,23 @@ use std::io::{self, BufReader, Read};
 use std::path::Path;
 
 use tidegate_core::text::write_date;
-use tidegate_core::{Leases, Timestamp, UsageLog};
+use tidegate_core::{Leases, Nanos, Timestamp, UsageLog};
 
 use super::blocks::BlockReader;
 use super::error::{RefusedFile, SnapshotError, SnapshotProblem};
 use super::format::{BlockKind, HEADER_BYTES, Header};
 use super::{packed, rows};
 use crate::memory::MemoryStore;
+use crate::memory::owners::Owner;
 use crate::memory::seed::Seed;
 use crate::sync::AtomicU64;
 
 const READ_BYTES: usize = 256 << 10;
 const NANOS_PER_MICRO: u64 = 1_000;
+/// A snapshot may be this far in the future. Clocks of machines differ, and windows should end when the clock says so.
+const CLOCK_AHEAD_MAX_NS: u64 = 60_000_000_000;
+/// The year 2020. A clock that is earlier is not set yet, and says nothing about a snapshot.
+const CLOCK_SET_MIN_NS: u64 = 1_577_836_800 * 1_000_000_000;
 
 /// A restored store, and where its counters come from.
 #[derive(Debug)]
@@ -46,6 +51,10 @@ pub enum RestoreStatus {
         expired: u64,
         /// The instant at which the snapshot was started.
         written_at: Timestamp,
+        /// How far the snapshot is in the future, if more than a minute: then the clock was wrong when it was written,
+        /// or is wrong now. All counters were moved back by this, so that each limit has as much left as when the
+        /// snapshot was written. Counters of `sub_windows` cannot be moved, and were dropped.
+        moved_back: Nanos,
     },
     /// The file is damaged, truncated, from a newer version, or not a snapshot, or it could not be read. The store is
     /// empty. The file was moved aside, so that the next snapshot does not replace it.
@@ -60,6 +69,10 @@ pub(super) struct RestoreProgress {
     pub store: MemoryStore,
     pub store_bytes_max: u64,
     pub now: Timestamp,
+    /// How far instants are moved back, because the snapshot is from the future.
+    pub moved_back_ns: u64,
+    /// The limits that own packed states, by their numbers in the snapshot.
+    pub owners: Vec<Owner>,
     /// Counters that were put into the store, including those that it evicted again.
     pub inserted: u64,
     pub expired: u64,
@@ -77,6 +90,9 @@ impl MemoryStore {
     ///
     /// A file that cannot be read is also refused, whatever its contents, because the next snapshot would replace it.
     /// Once it can be read, move it back while the program is stopped.
+    ///
+    /// If the snapshot is from the future, the clock was wrong. Its counters would deny requests until the clock is there.
+    /// So they are moved back to now: see [`RestoreStatus::Restored`].
     ///
     /// If `memory_max` is less than the counters need, some are evicted as in any full store.
     /// [`RestoreStatus::Restored`] has their number, and [`live_evictions`](crate::MemoryStats::live_evictions) counts
@@ -120,26 +136,45 @@ fn load(path: &Path, memory_max: u64, now: Timestamp) -> Result<Option<Restored>
     let lost_fence_max = AtomicU64::new(written_at.as_nanos() / NANOS_PER_MICRO);
     let store = MemoryStore { seed, lost_fence_max, ..MemoryStore::bounded(memory_max) };
     let store_bytes_max = store.budget.bytes_max();
-    let mut progress =
-        RestoreProgress { store, store_bytes_max, now, inserted: 0, expired: 0, partial: None };
+    let mut progress = RestoreProgress {
+        store,
+        store_bytes_max,
+        now,
+        moved_back_ns: moved_back_ns(written_at, now),
+        owners: vec![Owner::UNKNOWN],
+        inserted: 0,
+        expired: 0,
+        partial: None,
+    };
     let mut blocks = BlockReader::new(input, HEADER_BYTES as u64);
     while let Some(block) = blocks.next()? {
         let restored = match block.kind {
             BlockKind::UsageLogs => rows::restore::<UsageLog>(&block, &mut progress),
             BlockKind::Leases => rows::restore::<Leases>(&block, &mut progress),
             _ if progress.partial.is_some() => Err(rows::PART_MISSING),
-            BlockKind::Packed => packed::restore(&block, &mut progress),
+            BlockKind::Owners => packed::restore_owners(&block, &mut progress),
+            BlockKind::Packed | BlockKind::OwnedPacked => packed::restore(&block, &mut progress),
             BlockKind::End => Ok(()),
         };
         restored.map_err(|what| SnapshotProblem::Damaged { at_byte: block.at_byte, what })?;
     }
-    let RestoreProgress { store, inserted, expired, partial, .. } = progress;
+    let RestoreProgress { store, inserted, expired, partial, moved_back_ns, .. } = progress;
     if partial.is_some() {
         return Err(SnapshotProblem::Damaged { at_byte: metadata.len(), what: rows::PART_MISSING });
     }
     let evicted = store.stats().live_evictions;
     let restored = inserted.saturating_sub(evicted);
-    Ok(Some(Restored { store, status: RestoreStatus::Restored { restored, evicted, expired, written_at } }))
+    let moved_back = Nanos::new(moved_back_ns.into());
+    let status = RestoreStatus::Restored { restored, evicted, expired, written_at, moved_back };
+    Ok(Some(Restored { store, status }))
+}
+
+/// How far to move instants back. Zero if the snapshot is not from the future, or only from the near future, or if the
+/// clock is not set yet.
+fn moved_back_ns(written_at: Timestamp, now: Timestamp) -> u64 {
+    let ahead_ns = written_at.as_nanos().saturating_sub(now.as_nanos());
+    let is_ahead = ahead_ns > CLOCK_AHEAD_MAX_NS && now.as_nanos() >= CLOCK_SET_MIN_NS;
+    if is_ahead { ahead_ns } else { 0 }
 }
 
 /// Renames a refused file, so that the next snapshot does not replace it.
@@ -161,7 +196,7 @@ impl fmt::Display for RestoreStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoSnapshot => f.write_str("there is no snapshot; the store starts empty"),
-            Self::Restored { restored, evicted, expired, written_at } => {
+            Self::Restored { restored, evicted, expired, written_at, moved_back } => {
                 // Whole seconds are enough.
                 let date =
                     write_date(Timestamp::from_nanos(written_at.as_nanos() / 1_000_000_000 * 1_000_000_000));
@@ -169,6 +204,14 @@ impl fmt::Display for RestoreStatus {
                 write!(f, "; {expired} had expired")?;
                 if *evicted > 0 {
                     write!(f, "; there was no room for {evicted} (hint: give the store more memory)")?;
+                }
+                if *moved_back > Nanos::ZERO {
+                    write!(
+                        f,
+                        "; the snapshot is {} s in the future, so all counters were moved back by that (hint: check \
+                         the clock of the machine)",
+                        moved_back.seconds_rounded_up()
+                    )?;
                 }
                 Ok(())
             }

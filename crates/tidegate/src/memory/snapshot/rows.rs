@@ -11,6 +11,7 @@ use super::blocks::{Block, BlockWriter};
 use super::format::{BLOCK_PAYLOAD_BYTES_MAX, BlockKind, ByteReader};
 use super::restore::RestoreProgress;
 use crate::memory::MemoryStore;
+use crate::memory::owners::{OwnedTag, Owner};
 use crate::memory::shards::{ShardEntry, Shards, shard_of};
 use crate::memory::walk::{AsRows, StateCopy};
 use crate::sync::Ordering;
@@ -154,18 +155,36 @@ impl PartialState {
     }
 }
 
+/// Moves the instants of a state back, the first number of each row. False if they are not instants but the numbers of
+/// sub-windows. Those are far smaller, because a sub-window takes a microsecond at least.
+fn move_rows_back<S: SnapshotState>(rows: &mut [S::Row], now: Timestamp, by_ns: u64) -> bool {
+    let instant_min_ns = now.as_nanos().saturating_add(by_ns) / 2;
+    let is_instant = |row: &S::Row| row.as_ref().first().is_some_and(|instant| *instant >= instant_min_ns);
+    let can_move = rows.iter().all(is_instant);
+    if can_move {
+        let instants = rows.iter_mut().filter_map(|row| row.as_mut().first_mut());
+        instants.for_each(|instant| *instant = instant.saturating_sub(by_ns));
+    }
+    can_move
+}
+
 /// Puts a state into its shard as a decision would.
 fn insert<S: SnapshotState>(
     complete: &PartialState,
     progress: &mut RestoreProgress,
 ) -> Result<(), &'static str> {
     let (store, now) = (&progress.store, progress.now);
-    let restored = S::from_rows(&complete.rows::<S>())?;
-    if complete.idle_from <= now || complete.size == StateSize::TooLarge {
+    let mut rows = complete.rows::<S>();
+    let moved_back_ns = progress.moved_back_ns;
+    let can_move = moved_back_ns == 0 || move_rows_back::<S>(&mut rows, now, moved_back_ns);
+    let restored = S::from_rows(&rows)?;
+    let idle_from = complete.idle_from.as_nanos().saturating_sub(moved_back_ns);
+    let idle_from = if can_move { Timestamp::from_nanos(idle_from) } else { now };
+    if idle_from <= now || complete.size == StateSize::TooLarge {
         // As for a dropped state: the key must not grant its fencing tokens again.
         store.lost_fence_max.fetch_max(restored.last_fence().get(), Ordering::Relaxed);
     }
-    if complete.idle_from <= now {
+    if idle_from <= now {
         progress.expired += 1;
         return Ok(());
     }
@@ -177,14 +196,15 @@ fn insert<S: SnapshotState>(
     let (shards, tag) = (S::shards(store), complete.tag);
     let shard = &mut shards.lock(shard_of(tag));
     progress.inserted += u64::from(!shard.contains(tag));
-    if !store.make_room_for(&mut ShardEntry { shards, shard, tag }, restored.heap_bytes(), now) {
+    let key = OwnedTag { tag, owner: Owner::UNKNOWN };
+    if !store.make_room_for(&mut ShardEntry { shards, shard, key }, restored.heap_bytes(), now) {
         store.lost_fence_max.fetch_max(restored.last_fence().get(), Ordering::Relaxed);
         store.live_evictions.fetch_add(1, Ordering::Relaxed);
         return Ok(());
     }
-    store.update_sharded(ShardEntry { shards, shard, tag }, now, |state| {
+    store.update_sharded(ShardEntry { shards, shard, key }, now, |state| {
         *state = restored;
-        ((), complete.idle_from)
+        ((), idle_from)
     });
     Ok(())
 }

@@ -85,10 +85,10 @@ fn every_changed_byte_is_noticed() {
 fn a_newer_version_is_refused() {
     let directory = TestDirectory::new();
     let mut bytes = small_snapshot(&directory);
-    bytes[8..12].copy_from_slice(&2_u32.to_le_bytes());
+    bytes[8..12].copy_from_slice(&3_u32.to_le_bytes());
     let error = refusal(&directory, &bytes);
     assert!(error.is_newer_version() && !error.is_damaged());
-    assert!(error.to_string().contains("version 2, newer than version 1"), "{error}");
+    assert!(error.to_string().contains("version 3, newer than version 2"), "{error}");
     // Of a newer version nothing else is known, not even how long its header is.
     assert!(refusal(&directory, &bytes[..12]).is_newer_version());
 }

@@ -2,14 +2,16 @@
 
 use std::fs;
 
-use tidegate::MemoryStore;
 use tidegate::snapshot::RestoreStatus;
+use tidegate::{MemoryStore, Nanos};
 
 use crate::snapshot::{MEMORY_MAX, NOW, PACKED, TestDirectory, USAGE_LOG, charge, counter};
 
 const PACKED_BLOCK: u32 = 1;
 const USAGE_LOG_BLOCK: u32 = 2;
 const LEASES_BLOCK: u32 = 3;
+const OWNERS_BLOCK: u32 = 4;
+const OWNED_PACKED_BLOCK: u32 = 5;
 const LAST_BLOCK: u32 = 255;
 /// Long after [`NOW`].
 const LATE: u64 = u64::MAX / 2;
@@ -29,12 +31,16 @@ impl SnapshotBytes {
         Self { bytes, blocks: 0, entries: 0 }
     }
 
-    fn block(mut self, kind: u32, entries: u32, words: &[u64]) -> Self {
+    fn block(self, kind: u32, entries: u32, words: &[u64]) -> Self {
         let payload: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        self.block_bytes(kind, entries, &payload)
+    }
+
+    fn block_bytes(mut self, kind: u32, entries: u32, payload: &[u8]) -> Self {
         let length = u32::try_from(payload.len()).unwrap();
         let header: Vec<u8> = [kind, entries, length].iter().flat_map(|word| word.to_le_bytes()).collect();
-        let crc = crc32fast::hash(&[&self.blocks.to_le_bytes()[..], &header, &payload].concat());
-        self.bytes.extend([&header[..], &crc.to_le_bytes(), &payload].concat());
+        let crc = crc32fast::hash(&[&self.blocks.to_le_bytes()[..], &header, payload].concat());
+        self.bytes.extend([&header[..], &crc.to_le_bytes(), payload].concat());
         self.blocks += 1;
         self.entries += u64::from(entries);
         self
@@ -59,8 +65,8 @@ fn restore_status(directory: &TestDirectory, bytes: &[u8]) -> RestoreStatus {
 fn a_file_made_by_hand_is_restored() {
     let directory = TestDirectory::new();
     let bytes = SnapshotBytes::new(&directory)
-        .block(PACKED_BLOCK, 2, &[1, LATE, 1, 2, 5, 5])
-        .block(PACKED_BLOCK, 1, &[1, LATE, 2])
+        .block(PACKED_BLOCK, 2, &[1_001, LATE, 1, 1_002, 5, 5])
+        .block(PACKED_BLOCK, 1, &[1_001, LATE, 2])
         .block(USAGE_LOG_BLOCK, 3, &[1, LATE, 1, 0, 5, 1, 2, 9, 1, 0, 5, 1, 3, LATE, 1, 1, 7, 1])
         .block(USAGE_LOG_BLOCK, 1, &[3, LATE, 1, 0, 8, 1])
         .block(LEASES_BLOCK, 2, &[1, LATE, 2, 0, 5, 7, 0, LATE, 7, 1, 2, 9, 1, 0, 5, 7, 0])
@@ -68,12 +74,24 @@ fn a_file_made_by_hand_is_restored() {
     // One state of each kind has expired, and one is there twice.
     assert_eq!(
         restore_status(&directory, &bytes),
-        RestoreStatus::Restored { restored: 4, evicted: 0, expired: 3, written_at: NOW }
+        RestoreStatus::Restored {
+            restored: 4,
+            evicted: 0,
+            expired: 3,
+            written_at: NOW,
+            moved_back: Nanos::ZERO
+        }
     );
     let empty = SnapshotBytes::new(&directory).end();
     assert_eq!(
         restore_status(&directory, &empty),
-        RestoreStatus::Restored { restored: 0, evicted: 0, expired: 0, written_at: NOW }
+        RestoreStatus::Restored {
+            restored: 0,
+            evicted: 0,
+            expired: 0,
+            written_at: NOW,
+            moved_back: Nanos::ZERO
+        }
     );
 }
 
@@ -86,12 +104,17 @@ fn malformed_entries_are_refused() {
         let header = [1, LATE, 1 + leases.len() as u64 / 3, 0, 5, 7, 0];
         file().block(LEASES_BLOCK, 1, &[&header[..], leases].concat()).end()
     };
-    let cases: [(&str, Vec<u8>); 21] = [
-        ("unknown kind", file().block(4, 0, &[]).end()),
+    let cases: [(&str, Vec<u8>); 25] = [
+        ("unknown kind", file().block(6, 0, &[]).end()),
         ("unknown kind", file().block(0, 0, &[]).end()),
         ("do not fill their block", file().block(PACKED_BLOCK, 2, &[1, LATE, 1]).end()),
         ("do not fill their block", file().block(PACKED_BLOCK, u32::MAX, &[1, LATE, 1]).end()),
         ("no tag", file().block(PACKED_BLOCK, 1, &[0, LATE, 1]).end()),
+        ("owners do not fill", file().block(OWNERS_BLOCK, 2, &[1]).end()),
+        ("owners do not fill", file().block(OWNERS_BLOCK, 32, &[1; 32]).end()),
+        // 25 bytes: the number of an owner that is not listed.
+        ("unknown owner", file().block_bytes(OWNED_PACKED_BLOCK, 1, &[9; 25]).end()),
+        ("do not fill their block", file().block_bytes(OWNED_PACKED_BLOCK, 1, &[0; 24]).end()),
         ("no tag", file().block(USAGE_LOG_BLOCK, 1, &[0, LATE, 1, 0, 5, 1]).end()),
         ("no rows", file().block(USAGE_LOG_BLOCK, 1, &[1, LATE, 0, 0]).end()),
         ("longer than its block", file().block(USAGE_LOG_BLOCK, 1, &[1, LATE, 2, 0, 5, 1]).end()),
@@ -141,8 +164,8 @@ fn a_usage_log_with_a_part_missing_is_refused() {
 fn blocks_out_of_order_are_refused() {
     let directory = TestDirectory::new();
     let good = SnapshotBytes::new(&directory)
-        .block(PACKED_BLOCK, 1, &[1, LATE, 1])
-        .block(PACKED_BLOCK, 1, &[2, LATE, 1])
+        .block(PACKED_BLOCK, 1, &[1_001, LATE, 1])
+        .block(PACKED_BLOCK, 1, &[1_002, LATE, 1])
         .end();
     assert!(matches!(restore_status(&directory, &good), RestoreStatus::Restored { restored: 2, .. }));
     let (first, second) = (48..88, 88..128);

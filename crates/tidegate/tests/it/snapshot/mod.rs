@@ -7,11 +7,15 @@
 //! | `malformed` | the same if every checksum is right |
 //! | `concurrent` | decisions continue meanwhile, and no counter is lost or made up |
 //! | `atomic_file` | the last file stays until the next is complete |
+//! | `clock_ahead` | a snapshot from the future denies no request for longer than its limit could |
+//! | `flood` | a restored store knows which limit a state belongs to |
 //! | `writer` | periodic snapshots, one at the end, and no stop after an error |
 
 mod atomic_file;
+mod clock_ahead;
 mod concurrent;
 mod corrupt;
+mod flood;
 mod malformed;
 mod round_trip;
 mod writer;

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use tidegate::snapshot::RestoreStatus;
 use tidegate::store::{Charge, Counter, LeaseReply, Outcomes, Plan};
-use tidegate::{MemoryStore, Release, Timestamp};
+use tidegate::{MemoryStore, Nanos, Release, Timestamp};
 
 use crate::snapshot::{
     MEMORY_MAX, NOW, PACKED, TestDirectory, USAGE_LOG, charge, counter, restored, units_used,
@@ -105,7 +105,13 @@ fn every_one_of_many_keys_is_restored() {
         let again = MemoryStore::restore(directory.file(), MEMORY_MAX, NOW);
         assert_eq!(
             again.status,
-            RestoreStatus::Restored { restored: KEYS, evicted: 0, expired: 0, written_at: NOW }
+            RestoreStatus::Restored {
+                restored: KEYS,
+                evicted: 0,
+                expired: 0,
+                written_at: NOW,
+                moved_back: Nanos::ZERO
+            }
         );
         for key in 0..KEYS {
             assert_eq!(units_used(&again.store, &counter, key, NOW), 1 + key % 3, "key {key} of {limit}");
@@ -238,7 +244,13 @@ fn expired_counters_are_neither_written_nor_restored() {
         let again = MemoryStore::restore(directory.file(), MEMORY_MAX, later(2));
         assert_eq!(
             again.status,
-            RestoreStatus::Restored { restored: 100, evicted: 0, expired: 100, written_at: NOW },
+            RestoreStatus::Restored {
+                restored: 100,
+                evicted: 0,
+                expired: 100,
+                written_at: NOW,
+                moved_back: Nanos::ZERO
+            },
             "{text}"
         );
         assert_eq!(again.store.snapshot(directory.file(), NOW).unwrap().entries, 100, "{text}");
@@ -261,8 +273,13 @@ fn a_smaller_store_keeps_its_bound_and_counts_evictions() {
         assert!(restored_count > 1_000, "{limit}: {restored_count} kept");
         assert_eq!(restored_count + stats.live_evictions, 100_000, "{limit}");
         let evicted = stats.live_evictions;
-        let expected =
-            RestoreStatus::Restored { restored: restored_count, evicted, expired: 0, written_at: NOW };
+        let expected = RestoreStatus::Restored {
+            restored: restored_count,
+            evicted,
+            expired: 0,
+            written_at: NOW,
+            moved_back: Nanos::ZERO,
+        };
         assert_eq!(again.status, expected, "{limit}");
         let room = format!("there was no room for {evicted} (hint: ");
         assert!(expected.to_string().contains(&room), "{expected}");
@@ -281,7 +298,13 @@ fn a_usage_log_larger_than_the_store_is_evicted() {
     let again = MemoryStore::restore(directory.file(), 1 << 20, NOW);
     assert_eq!(
         again.status,
-        RestoreStatus::Restored { restored: 1, evicted: 1, expired: 0, written_at: NOW }
+        RestoreStatus::Restored {
+            restored: 1,
+            evicted: 1,
+            expired: 0,
+            written_at: NOW,
+            moved_back: Nanos::ZERO
+        }
     );
     assert_eq!([1, 2].map(|key| units_used(&again.store, &counter, key, NOW)), [0, 1]);
     assert_eq!(again.store.stats().live_evictions, 1);

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use super::{Call, DecisionSlot, ReceivingCall, WaitingCall, deadline};
 use crate::serve::Protocol;
+use crate::serve::connections_memory::HeldBytes;
 use crate::serve::grpc::GrpcShared;
 use crate::serve::grpc::connection::KEPT_BYTES_MAX;
 use crate::serve::grpc::framing::{single_message, write_framed};
@@ -26,6 +27,9 @@ const MESSAGE_OVERHEAD_BYTES: usize = 256 << 10;
 /// Size of the buffer for responses, in bytes.
 const OUT_BYTES: usize = 4 << 10;
 
+const OUT_OF_MEMORY: &str = "the server has no memory for the call (hint: try again later, or raise the server's \
+                             --connections-memory-max)";
+
 /// Answers the calls of one connection.
 pub struct Dispatcher {
     pub shared: Arc<GrpcShared>,
@@ -35,6 +39,8 @@ pub struct Dispatcher {
     out: BytesMut,
     /// Bytes kept by unfinished calls, except the call that is being polled.
     other_calls_bytes: usize,
+    /// Reserved for what unfinished calls keep.
+    held: HeldBytes,
     /// Whether the server drains.
     pub is_draining: bool,
     has_written: bool,
@@ -43,7 +49,9 @@ pub struct Dispatcher {
 impl Dispatcher {
     /// For one connection.
     pub fn new(shared: Arc<GrpcShared>) -> Self {
+        let held = shared.app.connections_memory.reserve_nothing();
         Self {
+            held,
             shared,
             spare_slot: None,
             out: BytesMut::new(),
@@ -68,6 +76,7 @@ impl Dispatcher {
     ) -> Option<Call> {
         let call = self.start_call(request, respond, context);
         self.other_calls_bytes += call.as_ref().map_or(0, Call::kept_bytes);
+        self.release_unused();
         call
     }
 
@@ -78,15 +87,27 @@ impl Dispatcher {
         if gone_on.is_pending() {
             self.other_calls_bytes += call.kept_bytes();
         }
+        self.release_unused();
         gone_on
+    }
+
+    /// Reduces the reservation to what is kept.
+    #[inline]
+    fn release_unused(&self) {
+        // It cannot fail: `check_room` has reserved at least as much.
+        let _ = self.held.try_hold(self.other_calls_bytes as u64);
     }
 
     /// Whether the call that is being polled may keep `bytes` in addition to the other calls.
     pub fn check_room(&self, bytes: usize) -> Result<(), GrpcStatus> {
         // At least one message of the maximum size has room.
         let bytes_max = KEPT_BYTES_MAX.max(self.shared.bounds.body_bytes_max + MESSAGE_OVERHEAD_BYTES);
-        if self.other_calls_bytes + bytes <= bytes_max {
-            return Ok(());
+        let kept_bytes = self.other_calls_bytes + bytes;
+        if kept_bytes <= bytes_max {
+            return match self.held.try_hold(kept_bytes as u64) {
+                true => Ok(()),
+                false => Err(GrpcStatus::new(GrpcCode::ResourceExhausted, OUT_OF_MEMORY)),
+            };
         }
         let message = "unfinished calls on this connection keep too many bytes (hint: send fewer at a time)";
         Err(GrpcStatus::new(GrpcCode::ResourceExhausted, message))
