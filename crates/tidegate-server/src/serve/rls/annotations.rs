@@ -2,6 +2,7 @@
 //!
 //! They never contain the client's address or key.
 
+use tidegate_core::text::percent_encode;
 use tidegate::rules::{Answer, AnswerKind, LimitId, Rule};
 
 use super::Details;
@@ -173,8 +174,7 @@ fn rule_metadata<'r>(answer: &'r Answer) -> Vec<(&'r str, &'r str)> {
 fn push_decision(headers: &mut Vec<Header>, answer: &Answer) {
     headers.push(Header { name: DECISION_HEADER, value: answer.kind.as_str().to_owned() });
     if let Some(decider) = answer.decider() {
-        let visible = |c: char| if matches!(c, ' '..='~') { c } else { '?' };
-        let value = decider.rule.name.chars().map(visible).collect();
+        let value = percent_encode(&decider.rule.name, |c| matches!(c, ' '..='~') && c != '%');
         headers.push(Header { name: RULE_HEADER, value });
     }
 }

@@ -18,6 +18,8 @@ pub struct RlsDecision {
     /// The decision on the charged descriptors; `None` if all hits are refunded.
     charged: Option<DecideOutput>,
     refund: RefundResult,
+    /// When it was decided.
+    at: Timestamp,
 }
 
 /// The result of a refund.
@@ -50,7 +52,8 @@ pub async fn decide(
     let engine_request = Request { domain: request.domain(), descriptors: &charged };
     if charged.len() == request.descriptors().len() {
         let output = app.check(protocol, &engine_request).await?;
-        return Ok(RlsDecision { charged: Some(output), refund: RefundResult::None });
+        let at = app.engine.clock().now();
+        return Ok(RlsDecision { charged: Some(output), refund: RefundResult::None, at });
     }
     if app.negative_hits == NegativeHits::Reject {
         return Err(DecideError::Request(RlsError::NegativeHits));
@@ -76,7 +79,7 @@ pub async fn decide(
         },
         Err(error) => RefundResult::Failed(error),
     };
-    Ok(RlsDecision { charged, refund })
+    Ok(RlsDecision { charged, refund, at: app.engine.clock().now() })
 }
 
 impl RlsDecision {
@@ -84,19 +87,19 @@ impl RlsDecision {
     pub fn response<'r>(&'r self, request: &RlsRequest<'_>, details: Details) -> RlsResponse<'r> {
         let charged = self.charged.as_ref().map(|output| &output.answer);
         if let (Some(answer), RefundResult::None) = (charged, &self.refund) {
-            return RlsResponse::new(answer, request, details);
+            return RlsResponse::new(answer, request, details, self.at);
         }
         let (mut overall, mut annotations) = (Overall::OK, Annotations::default());
         let mut statuses =
             DescriptorResults { charged: DescriptorStatuses::new(), refunded: DescriptorStatuses::new() };
         if let Some(answer) = charged {
             (overall, annotations) = (Overall::from_answer(answer), Annotations::new(answer, details));
-            statuses.charged = DescriptorStatus::for_descriptors(answer, request, HitsMode::Charge);
+            statuses.charged = DescriptorStatus::for_descriptors(answer, request, HitsMode::Charge, self.at);
         }
         match &self.refund {
             RefundResult::None => {}
             RefundResult::Done(output) => {
-                statuses.refunded = RefundRequest::statuses(request, &output.answer);
+                statuses.refunded = RefundRequest::statuses(request, &output.answer, self.at);
             }
             RefundResult::Failed(EngineError::Store(_)) => {
                 overall = Overall { degraded: true, ..overall };
@@ -152,8 +155,12 @@ impl<'q> RefundRequest<'q> {
     }
 
     /// The statuses of the refunded descriptors. A refund is never over a limit.
-    fn statuses<'r>(request: &RlsRequest<'_>, answer: &'r Answer) -> DescriptorStatuses<'r> {
-        let mut statuses = DescriptorStatus::for_descriptors(answer, request, HitsMode::Refund);
+    fn statuses<'r>(
+        request: &RlsRequest<'_>,
+        answer: &'r Answer,
+        now: Timestamp,
+    ) -> DescriptorStatuses<'r> {
+        let mut statuses = DescriptorStatus::for_descriptors(answer, request, HitsMode::Refund, now);
         statuses.iter_mut().for_each(|status| status.code = RlsCode::Ok);
         statuses
     }
@@ -175,6 +182,6 @@ fn merge_statuses<'r>(request: &RlsRequest<'_>, results: &DescriptorResults<'r>)
     };
     let descriptors = request.descriptors().iter();
     descriptors
-        .map(|descriptor| next(descriptor.hits).copied().unwrap_or(DescriptorStatus::UNLIMITED))
+        .map(|descriptor| next(descriptor.hits).copied().unwrap_or(DescriptorStatus::NO_LIMIT))
         .collect()
 }
