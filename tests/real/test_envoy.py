@@ -234,12 +234,8 @@ rules:
     assert remaining(peek="ann") == (200, 0), "an addend of 0 passes at the limit"
 
 
-def test_tokens_that_are_known_only_when_the_response_is_done(tidegate, envoy):
-    rules = """
-domain: edge
-rules:
-  - { name: tokens, match: { user: { exists: true } }, key: [user], limit: 100 per 100 days }
-"""
+def llm_edge(envoy, server):
+    """Envoy in front of a model: a request asks without hits, and its tokens are charged when the response is done."""
     count = {
         "name": "tokens",
         "typed_config": {
@@ -256,16 +252,40 @@ rules:
         descriptor("user", hits_addend={"number": 0}),
         descriptor("user", hits_addend={"format": "%DYNAMIC_METADATA(llm:tokens)%"}, apply_on_stream_done=True),
     ]
+    return envoy(server, limits, filters=[count])
+
+
+def tokens_left(server):
+    return server.check({"user": "ann"}, domain="edge", path="/v1/peek", cost=0).json()["remaining"]
+
+
+def test_tokens_that_are_known_only_when_the_response_is_done(tidegate, envoy):
+    rules = """
+domain: edge
+rules:
+  - { name: tokens, match: { user: { exists: true } }, key: [user], limit: 100 per 100 days }
+"""
     server = tidegate(rules)
-    edge = envoy(server, limits, filters=[count])
-
-    def left():
-        return server.check({"user": "ann"}, domain="edge", path="/v1/peek", cost=0).json()["remaining"]
-
+    edge = llm_edge(envoy, server)
     assert get(edge, user="ann", answer_tokens=60).status_code == 200
-    wait_for("60 tokens are charged", lambda: left() == 40)
+    wait_for("60 tokens are charged", lambda: tokens_left(server) == 40)
     assert get(edge, user="ann", answer_tokens=40).status_code == 200
-    wait_for("all tokens are used", lambda: left() == 0)
+    wait_for("all tokens are used", lambda: tokens_left(server) == 0)
+
+
+def test_tokens_beyond_the_limit_deny_the_next_requests(tidegate, envoy, upstream):
+    rules = """
+domain: edge
+descriptors:
+  - { key: user, rate_limit: { unit: year, requests_per_unit: 1000 } }
+"""
+    server = tidegate(rules)
+    edge = llm_edge(envoy, server)
+    for left in [400, 0]:
+        assert get(edge, user="ann", answer_tokens=600).status_code == 200
+        wait_for("600 tokens are charged", lambda: tokens_left(server) == left)
+    assert statuses(edge, 28, user="ann", answer_tokens=600) == [429] * 28
+    assert len(upstream.seen) == 2
 
 
 def test_dynamic_metadata_in_the_access_log(tidegate, envoy):

@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 
 use siphasher::sip::SipHasher13;
 
-use crate::algorithm::PackedAlgorithm;
+use crate::algorithm::{CountDenied, PackedAlgorithm};
 use crate::{Algorithm, Limit, LimitId};
 
 /// A limit with the identity of its counters.
@@ -77,6 +77,12 @@ impl Counter {
     #[must_use]
     pub fn resized(&self, limit: u64) -> Self {
         Self { limit: self.limit.resized(limit), ..*self }
+    }
+
+    /// The same counter that counts these denied requests, if it is a fixed window.
+    #[must_use]
+    pub fn counting_denied(self, count_denied: CountDenied) -> Self {
+        Self { limit: self.limit.counting_denied(count_denied), ..self }
     }
 
     /// The same counter with keys in this form.

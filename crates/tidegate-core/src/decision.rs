@@ -13,6 +13,7 @@ use crate::{Nanos, Outcome, OutcomeKind, Wait};
 ///     retry_after: Wait::NONE,
 ///     reset_after: Nanos::new(60_000_000_000),
 ///     delay: Nanos::ZERO,
+///     over: 0,
 /// };
 /// let hour = Outcome { remaining: 3, reset_after: Nanos::new(3_600_000_000_000), ..minute };
 /// let decision = Decision::merge(&[minute, hour]);
@@ -35,6 +36,8 @@ pub struct Decision {
     pub reset_after: Nanos,
     /// The longest delay of any limit.
     pub delay: Nanos,
+    /// The most units that any limit has counted beyond L, if the limit knows it.
+    pub over: u64,
     /// The index in the plan of the limit that decided. If the request is denied, this is the limit with the longest
     /// wait, otherwise the limit with the least remaining.
     pub decided_by: usize,
@@ -64,6 +67,7 @@ impl Decision {
             retry_after: Wait::NONE,
             reset_after: Nanos::ZERO,
             delay: Nanos::ZERO,
+            over: 0,
         };
         let merged = outcomes.iter().fold(empty_plan, |merged, outcome| Outcome {
             kind: merged.kind.max(outcome.kind),
@@ -71,6 +75,7 @@ impl Decision {
             retry_after: merged.retry_after.max(outcome.retry_after),
             reset_after: merged.reset_after.max(outcome.reset_after),
             delay: merged.delay.max(outcome.delay),
+            over: merged.over.max(outcome.over),
         });
         let decides = |outcome: &Outcome| match merged.kind {
             OutcomeKind::Denied => outcome.retry_after == merged.retry_after,
@@ -81,13 +86,14 @@ impl Decision {
 
     #[inline]
     fn new(outcome: Outcome, decided_by: usize) -> Self {
-        let Outcome { kind, remaining, retry_after, reset_after, delay } = outcome;
+        let Outcome { kind, remaining, retry_after, reset_after, delay, over } = outcome;
         Self {
             kind,
             remaining,
             retry_after,
             reset_after,
             delay,
+            over,
             decided_by,
             degraded: false,
             lease_memory_full: false,
@@ -117,7 +123,7 @@ impl Decision {
     /// The merged outcome, without the index of the limit that decided.
     #[inline]
     pub fn outcome(&self) -> Outcome {
-        let Self { kind, remaining, retry_after, reset_after, delay, .. } = *self;
-        Outcome { kind, remaining, retry_after, reset_after, delay }
+        let Self { kind, remaining, retry_after, reset_after, delay, over, .. } = *self;
+        Outcome { kind, remaining, retry_after, reset_after, delay, over }
     }
 }

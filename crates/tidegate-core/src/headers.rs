@@ -23,6 +23,7 @@
 //! #     retry_after: Wait::of(Nanos::new(11_200_000_000)),
 //! #     reset_after: Nanos::new(31_000_000_000),
 //! #     delay: Nanos::ZERO,
+//! #     over: 0,
 //! # };
 //! # let decision = Decision::of_one(outcome);
 //! // For a limiter, `limiter.limits()` returns its limits.

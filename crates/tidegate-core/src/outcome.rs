@@ -38,13 +38,21 @@ pub struct ChargeDecision {
     pub decision: OutcomeKind,
     /// Whether this limit is enforced.
     pub role: Role,
+    /// Whether the request is over any limit of the plan, enforced or not, or is denied for another reason.
+    pub is_any_over: bool,
 }
 
 impl ChargeDecision {
     /// For a plan with one limit, which is enforced.
     #[inline]
     pub const fn of_one(kind: OutcomeKind) -> Self {
-        Self { outcome: kind, decision: kind, role: Role::Enforced }
+        Self { outcome: kind, decision: kind, role: Role::Enforced, is_any_over: matches!(kind, OutcomeKind::Denied) }
+    }
+
+    /// For an enforced limit of a plan that another limit denied.
+    #[inline]
+    pub const fn denied(outcome: OutcomeKind) -> Self {
+        Self { outcome, decision: OutcomeKind::Denied, role: Role::Enforced, is_any_over: true }
     }
 
     /// Whether the outcome includes a retry time: for an enforced limit if the request is denied, for an observed limit
@@ -74,4 +82,7 @@ pub struct Outcome {
     pub reset_after: Nanos,
     /// How long the request must be held before it goes on. Zero for an observed limit.
     pub delay: Nanos,
+    /// The units that this limit has counted beyond L, after this request. Only a fixed window knows it, if it is only
+    /// observed or counts denied attempts; zero for other limits.
+    pub over: u64,
 }

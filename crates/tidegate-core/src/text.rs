@@ -51,6 +51,38 @@ pub fn write_date(at: Timestamp) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{fraction}Z")
 }
 
+/// The text with each character that is not `plain` as the percent-encoded bytes of its UTF-8.
+///
+/// ```
+/// use tidegate_core::text::percent_encode;
+///
+/// assert_eq!(percent_encode("größe 1", |c| c.is_ascii()), "gr%C3%B6%C3%9Fe 1");
+/// ```
+pub fn percent_encode(text: &str, plain: impl Fn(char) -> bool) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for c in text.chars() {
+        if plain(c) {
+            encoded.push(c);
+        } else {
+            // Writing to a string does not fail.
+            c.encode_utf8(&mut [0; 4]).bytes().for_each(|byte| _ = write!(encoded, "%{byte:02X}"));
+        }
+    }
+    encoded
+}
+
+/// The text such that it can stand between quotes in a header: quotes, backslashes and control characters are
+/// percent-encoded.
+///
+/// ```
+/// use tidegate_core::text::escape_quoted;
+///
+/// assert_eq!(escape_quoted("a \"b\"\n"), "a %22b%22%0A");
+/// ```
+pub fn escape_quoted(text: &str) -> String {
+    percent_encode(text, |c| !matches!(c, '"' | '\\') && !c.is_control())
+}
+
 /// Text as a YAML scalar that every reader takes for this text: YAML 1.1 and 1.2, flow and block.
 #[derive(Clone, Copy, Debug)]
 pub struct YamlText<'a>(pub &'a str);

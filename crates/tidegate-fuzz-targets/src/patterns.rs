@@ -89,9 +89,9 @@ fn assert_index(conditions: &[Condition], values: &[&str], apply: Apply) {
     let domain = Domain {
         name: "d".into(),
         apply,
-        pools: Vec::new(),
         rules: rules.clone(),
         lookup: Lookup::Conditions,
+        ..Domain::default()
     };
     let ruleset = Ruleset::compile(vec![domain]).expect("names differ");
     let compiled = ruleset.domain("d").expect("it was compiled");

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use tidegate::rules::{FILE_BYTES_MAX, envoy};
+use tidegate::rules::{FILE_BYTES_MAX, LoadOptions, envoy};
 
 use crate::output::{self, CommandStatus, Failure};
+use crate::serve::CountingMode;
 
 /// Convert an envoyproxy/ratelimit file to Tidegate's rules
 ///
@@ -20,14 +21,18 @@ use crate::output::{self, CommandStatus, Failure};
 pub struct ConvertArgs {
     /// The envoyproxy/ratelimit file; - reads standard input
     file: PathBuf,
+
+    /// What its limits count, as set for `tidegate serve`
+    #[arg(long, env = "TIDEGATE_COUNTING", value_name = "HOW", value_enum, default_value_t)]
+    counting: CountingMode,
 }
 
 /// Runs the command.
 pub fn main(args: &ConvertArgs) -> ExitCode {
-    output::exit(convert(&args.file))
+    output::exit(convert(&args.file, args.counting))
 }
 
-fn convert(path: &Path) -> Result<CommandStatus, Failure> {
+fn convert(path: &Path, counting: CountingMode) -> Result<CommandStatus, Failure> {
     let (name, text) = if path == Path::new("-") {
         ("standard input".into(), read(io::stdin().lock()))
     } else {
@@ -43,7 +48,9 @@ fn convert(path: &Path) -> Result<CommandStatus, Failure> {
         };
         Failure::usage(format!("cannot read `{name}`: {error} (hint: {hint})"))
     })?;
-    match envoy::convert(&name, &text) {
+    let mut options = LoadOptions::default();
+    options.counting = counting.into();
+    match envoy::convert_with(&name, &text, options) {
         Ok(converted) => {
             output::print_report(&converted.report);
             output::print_stdout(&converted.text)?;

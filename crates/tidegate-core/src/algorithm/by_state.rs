@@ -1,8 +1,8 @@
 //! The algorithms, grouped by the kind of their state.
 
 use super::{
-    Concurrency, FixedWindow, Gcra, LeakyBucket, LimitAlgorithm, SlidingLog, SlidingWindow, SubWindows,
-    TokenBucket, WorstCase,
+    Concurrency, CountDenied, FixedWindow, Gcra, LeakyBucket, LimitAlgorithm, SlidingLog, SlidingWindow,
+    SubWindows, TokenBucket, WorstCase,
 };
 use crate::{Nanos, OutcomeKind, PackedState, TimedCost, Timestamp, UsageLog, Wait};
 
@@ -56,14 +56,20 @@ impl Algorithm {
         }
     }
 
-    /// Whether a denied attempt is charged too.
+    /// Which denied attempts are charged too.
+    #[inline]
+    pub fn count_denied(&self) -> CountDenied {
+        match self {
+            Self::Packed(algorithm) => algorithm.count_denied(),
+            Self::UsageLog(algorithm) => algorithm.count_denied(),
+            Self::Leases(algorithm) => algorithm.count_denied(),
+        }
+    }
+
+    /// Whether some denied attempts are charged too.
     #[inline]
     pub fn counts_denied(&self) -> bool {
-        match self {
-            Self::Packed(algorithm) => algorithm.counts_denied(),
-            Self::UsageLog(algorithm) => algorithm.counts_denied(),
-            Self::Leases(algorithm) => algorithm.counts_denied(),
-        }
+        self.count_denied() != CountDenied::Never
     }
 }
 
@@ -113,8 +119,12 @@ macro_rules! limit_algorithm_by_variant {
                 match self { $(Self::$variant(algorithm) => algorithm.delay(state, request)),+ }
             }
             #[inline]
-            fn counts_denied(&self) -> bool {
-                match self { $(Self::$variant(algorithm) => algorithm.counts_denied()),+ }
+            fn over(&self, state: &$state, now: Timestamp) -> u64 {
+                match self { $(Self::$variant(algorithm) => algorithm.over(state, now)),+ }
+            }
+            #[inline]
+            fn count_denied(&self) -> CountDenied {
+                match self { $(Self::$variant(algorithm) => algorithm.count_denied()),+ }
             }
             fn summary(&self, state: &$state, now: Timestamp) -> $state {
                 match self { $(Self::$variant(algorithm) => algorithm.summary(state, now)),+ }

@@ -10,7 +10,7 @@
 //! calendar, and a request from before the window (time stepped back) counts in it. The end of a window is computed
 //! only for the first request that counts in it.
 
-use super::{Calendar, LimitAlgorithm, WorstCase, WorstCaseDetail, WorstCaseScope};
+use super::{Calendar, CountDenied, LimitAlgorithm, WorstCase, WorstCaseDetail, WorstCaseScope};
 use crate::packed_state::PackedView;
 use crate::rate::UNITS_MAX;
 use crate::{Nanos, OutcomeKind, PackedState, Rate, TimedCost, Timestamp, Wait};
@@ -20,7 +20,7 @@ use crate::{Nanos, OutcomeKind, PackedState, Rate, TimedCost, Timestamp, Wait};
 pub struct FixedWindow {
     pub(crate) rate: Rate,
     pub(crate) edges: Edges,
-    pub(crate) count_denied: bool,
+    pub(crate) count_denied: CountDenied,
 }
 
 /// Where windows begin and end: a checked [`Align`](super::Align).
@@ -159,7 +159,12 @@ impl LimitAlgorithm for FixedWindow {
     }
 
     #[inline]
-    fn counts_denied(&self) -> bool {
+    fn over(&self, state: &PackedState, now: Timestamp) -> u64 {
+        used(*state, now).saturating_sub(self.rate.limit())
+    }
+
+    #[inline]
+    fn count_denied(&self) -> CountDenied {
         self.count_denied
     }
 }

@@ -1,5 +1,6 @@
 //! The interface of all algorithms.
 
+use super::CountDenied;
 use crate::{ChargeDecision, Nanos, Outcome, OutcomeKind, Role, TimedCost, Timestamp, Wait};
 
 /// What every algorithm can do with a state.
@@ -69,17 +70,30 @@ pub trait LimitAlgorithm {
         Nanos::ZERO
     }
 
-    /// Whether a denied attempt is charged too.
+    /// The units counted beyond the limit. Zero for algorithms that do not know it.
     #[inline]
-    fn counts_denied(&self) -> bool {
-        false
+    fn over(&self, _state: &Self::State, _now: Timestamp) -> u64 {
+        0
+    }
+
+    /// Which denied attempts are charged too.
+    #[inline]
+    fn count_denied(&self) -> CountDenied {
+        CountDenied::Never
     }
 
     /// Whether a request is charged, given the decision on its plan. An allowed request is charged to every limit, a
     /// denied one only to limits that count denied attempts. A cost of zero is never charged.
     #[inline]
-    fn is_charged(&self, request: TimedCost, decision: OutcomeKind) -> bool {
-        request.cost > 0 && (decision == OutcomeKind::Allowed || self.counts_denied())
+    fn is_charged(&self, request: TimedCost, charge_decision: ChargeDecision) -> bool {
+        let is_due = match self.count_denied() {
+            CountDenied::Never => charge_decision.decision == OutcomeKind::Allowed,
+            CountDenied::Always => true,
+            CountDenied::IfOver => {
+                !charge_decision.is_any_over || charge_decision.outcome == OutcomeKind::Denied
+            }
+        };
+        request.cost > 0 && is_due
     }
 
     /// Charges a request for which [`is_charged`](Self::is_charged) is true.
@@ -94,7 +108,7 @@ pub trait LimitAlgorithm {
     /// Charges the request if [`is_charged`](Self::is_charged) is true.
     #[inline]
     fn charge_if_due(&self, state: &mut Self::State, request: TimedCost, charge_decision: ChargeDecision) {
-        if self.is_charged(request, charge_decision.decision) {
+        if self.is_charged(request, charge_decision) {
             self.charge_decided(state, request, charge_decision);
         }
     }
@@ -114,6 +128,7 @@ pub trait LimitAlgorithm {
                 Wait::NONE
             },
             reset_after: self.reset_after(state, request.now),
+            over: self.over(state, request.now),
             delay: if is_delayed { self.delay(state, request) } else { Nanos::ZERO },
         }
     }
@@ -128,7 +143,7 @@ pub trait LimitAlgorithm {
     /// The [`outcome`](Self::outcome) that would follow [`charge_if_due`](Self::charge_if_due). Does not change the
     /// state.
     fn preview(&self, state: &Self::State, request: TimedCost, charge_decision: ChargeDecision) -> Outcome {
-        if !self.is_charged(request, charge_decision.decision) {
+        if !self.is_charged(request, charge_decision) {
             return self.outcome(state, request, charge_decision);
         }
         // Only the retry time depends on more than the summary has.

@@ -19,13 +19,15 @@
 //! - If a caller's time is older than the state's own time, windows and logs decide by the state's time. Waits are
 //!   still counted from the caller's time.
 //! - A cost of zero passes if and only if the admission rule holds with zero, `min_interval` included.
-//! - A limit with `count_denied` counts every attempt, also one that another limit of the same plan denied.
+//! - A limit with `count_denied: true` counts every attempt, also one that another limit of the same plan denied. With
+//!   `count_denied: if_over` it counts an attempt unless only other limits of the plan are over.
 
 mod align;
 mod by_state;
 #[cfg(feature = "calendar")]
 mod calendar;
 mod concurrency;
+mod count_denied;
 mod fixed_window;
 mod gcra;
 mod leaky_bucket;
@@ -41,6 +43,7 @@ mod worst_case;
 pub use align::{Align, CalendarSpec, Weekday};
 pub use by_state::{Algorithm, PackedAlgorithm, UsageLogAlgorithm};
 pub use concurrency::Concurrency;
+pub use count_denied::CountDenied;
 pub use fixed_window::{CalendarWindow, Edges, FixedWindow, Window};
 pub use gcra::{Arrival, Gcra};
 pub use leaky_bucket::LeakyBucket;

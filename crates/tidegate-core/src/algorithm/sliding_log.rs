@@ -6,7 +6,7 @@
 //!
 //! *Worst case:* L in any W. *State:* 16 bytes for each distinct instant that can still matter, at most L + 1.
 
-use super::{LimitAlgorithm, WorstCase, WorstCaseDetail};
+use super::{CountDenied, LimitAlgorithm, WorstCase, WorstCaseDetail};
 use crate::usage_log::Horizon;
 use crate::{Nanos, OutcomeKind, Rate, TimedCost, Timestamp, UsageLog, Wait};
 
@@ -14,7 +14,7 @@ use crate::{Nanos, OutcomeKind, Rate, TimedCost, Timestamp, UsageLog, Wait};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlidingLog {
     pub(crate) rate: Rate,
-    pub(crate) count_denied: bool,
+    pub(crate) count_denied: CountDenied,
     pub(crate) min_interval_ns: u64,
 }
 
@@ -115,7 +115,7 @@ impl LimitAlgorithm for SlidingLog {
         log.summarized(self.used(log, now))
     }
 
-    fn counts_denied(&self) -> bool {
+    fn count_denied(&self) -> CountDenied {
         self.count_denied
     }
 }

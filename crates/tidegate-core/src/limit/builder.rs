@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::{AlgorithmName, Limit, LimitError, LimitSpec};
-use crate::algorithm::{Align, CalendarSpec, Weekday};
+use crate::algorithm::{Align, CalendarSpec, CountDenied, Weekday};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -167,7 +167,13 @@ impl LimitBuilder {
 
     /// Charges denied attempts too (`fixed_window`, `sliding_log`).
     pub fn count_denied(mut self) -> Self {
-        self.spec.count_denied = Some(true);
+        self.spec.count_denied = Some(CountDenied::Always);
+        self
+    }
+
+    /// Charges a denied attempt too, unless it is over other limits only (`fixed_window`, `sliding_log`).
+    pub fn count_denied_if_over(mut self) -> Self {
+        self.spec.count_denied = Some(CountDenied::IfOver);
         self
     }
 

@@ -7,7 +7,8 @@ use super::AlgorithmName;
 #[cfg(doc)]
 use super::LimitSpec;
 use crate::algorithm::{
-    Calendar, Edges, FixedWindow, PackedAlgorithm, SlidingLog, TokenBucket, UsageLogAlgorithm, WorstCase,
+    Calendar, CountDenied, Edges, FixedWindow, PackedAlgorithm, SlidingLog, TokenBucket, UsageLogAlgorithm,
+    WorstCase,
 };
 use crate::{Algorithm, Rate, Timestamp};
 
@@ -77,8 +78,17 @@ impl Limit {
     /// The exact sliding log at the same [rate](Self::rate), which the other algorithms approximate.
     #[must_use]
     pub fn as_sliding_log(&self) -> Self {
-        let log = SlidingLog { rate: self.rate(), count_denied: false, min_interval_ns: 0 };
+        let log = SlidingLog { rate: self.rate(), count_denied: CountDenied::Never, min_interval_ns: 0 };
         Self { name: self.name.clone(), algorithm: Algorithm::UsageLog(UsageLogAlgorithm::SlidingLog(log)) }
+    }
+
+    /// The same limit, if it is a fixed window, with this option. Other limits stay as they are.
+    #[must_use]
+    pub fn counting_denied(mut self, count_denied: CountDenied) -> Self {
+        if let Algorithm::Packed(PackedAlgorithm::FixedWindow(window)) = &mut self.algorithm {
+            window.count_denied = count_denied;
+        }
+        self
     }
 
     /// The format of the state, as text: two limits with equal formats can read each other's state. The text is hashed

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use super::{Limit, LimitError, duration, parse};
 use crate::Algorithm;
 use crate::algorithm::{
-    Concurrency, Edges, PackedAlgorithm, SlidingWindow, SubWindows, TokenBucket, UsageLogAlgorithm,
+    Concurrency, CountDenied, Edges, PackedAlgorithm, SlidingWindow, SubWindows, TokenBucket, UsageLogAlgorithm,
 };
 
 impl FromStr for Limit {
@@ -45,15 +45,15 @@ impl fmt::Display for Limit {
                         Edges::FirstHit => f.write_str(", align: first_hit")?,
                         Edges::Calendar(calendar) => write!(f, ", align: {calendar}")?,
                     }
-                    if algorithm.count_denied {
-                        f.write_str(", count_denied: true")?;
+                    if algorithm.count_denied != CountDenied::Never {
+                        write!(f, ", count_denied: {}", algorithm.count_denied)?;
                     }
                 }
                 PackedAlgorithm::SlidingWindow(SlidingWindow { .. }) => {}
             },
             Algorithm::UsageLog(UsageLogAlgorithm::SlidingLog(algorithm)) => {
-                if algorithm.count_denied {
-                    f.write_str(", count_denied: true")?;
+                if algorithm.count_denied != CountDenied::Never {
+                    write!(f, ", count_denied: {}", algorithm.count_denied)?;
                 }
                 if algorithm.min_interval_ns > 0 {
                     write!(f, ", min_interval: {}", duration::write(algorithm.min_interval_ns))?;

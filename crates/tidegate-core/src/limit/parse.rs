@@ -119,7 +119,7 @@ fn long_form(text: &str) -> Result<LimitSpec, LimitError> {
             "queue" => spec.queue = Some(number(name, value)?),
             "sub_windows" => spec.sub_windows = Some(number(name, value)?),
             "strict" => spec.strict = Some(boolean(name, value)?),
-            "count_denied" => spec.count_denied = Some(boolean(name, value)?),
+            "count_denied" => spec.count_denied = Some(value.parse()?),
             "min_interval" => spec.min_interval_ns = Some(duration::parse(value)?),
             "align" => spec.align = Some(align(value)?),
             "ttl" => spec.ttl_ns = Some(duration::parse(value)?),

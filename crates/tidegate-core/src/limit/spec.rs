@@ -2,7 +2,7 @@
 
 use super::{AlgorithmName, Limit, LimitError};
 use crate::algorithm::{
-    Align, Concurrency, Edges, FixedWindow, Gcra, LeakyBucket, PackedAlgorithm, SUB_WINDOWS_DEFAULT,
+    Align, Concurrency, CountDenied, Edges, FixedWindow, Gcra, LeakyBucket, PackedAlgorithm, SUB_WINDOWS_DEFAULT,
     SUB_WINDOWS_MAX, SlidingLog, SlidingWindow, SubWindows, TokenBucket, UsageLogAlgorithm,
 };
 use crate::{Algorithm, Rate, UNITS_MAX, WINDOW_NS_MAX, WINDOW_NS_MIN};
@@ -34,8 +34,8 @@ pub struct LimitSpec {
     pub sub_windows: Option<u64>,
     /// Count one more sub-window, so that no window ever has more than L (`sub_windows`); true by default.
     pub strict: Option<bool>,
-    /// Charge denied attempts too (`fixed_window`, `sliding_log`); false by default.
-    pub count_denied: Option<bool>,
+    /// Which denied attempts to charge too (`fixed_window`, `sliding_log`); none by default.
+    pub count_denied: Option<CountDenied>,
     /// D, the age in nanoseconds that the last request must have (`sliding_log`); none by default.
     pub min_interval_ns: Option<u64>,
     /// Where windows begin (`fixed_window`); at the epoch by default.
@@ -81,7 +81,7 @@ impl LimitSpec {
         let algorithm = self.algorithm.unwrap_or_default();
         self.check_options(algorithm)?;
         let rate = Rate::new(self.limit, self.span_ns(algorithm)?)?;
-        let count_denied = self.count_denied.unwrap_or(false);
+        let count_denied = self.count_denied.unwrap_or_default();
         let algorithm = match algorithm {
             AlgorithmName::Gcra => Algorithm::Packed(PackedAlgorithm::Gcra(self.gcra(rate)?)),
             AlgorithmName::TokenBucket => {

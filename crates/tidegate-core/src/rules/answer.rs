@@ -9,7 +9,8 @@ use super::compiled_limit::CompiledLimit;
 use super::matched::{LimitRef, MatchedLimit, MatchedLimits, ResolvedLimit};
 use super::plan_draft::{PartCounter, PlanPart, PlanParts};
 use super::{Action, ElasticSource, Margin, Rule, RuleLimit, Ruleset};
-use crate::{LimitId, Mode, Nanos, OnStoreFailure, Outcome, OutcomeKind, Timestamp, Wait};
+use crate::algorithm::{CountDenied, LimitAlgorithm as _, PackedAlgorithm};
+use crate::{Algorithm, LimitId, Mode, Nanos, OnStoreFailure, Outcome, OutcomeKind, Timestamp, Wait};
 
 /// What happens to a request, mildest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -69,6 +70,8 @@ pub struct Answer<R> {
     pub is_domain_known: bool,
     limits: SmallVec<[LimitOutcome; LIMITS_INLINE]>,
     candidates: Vec<LimitOutcome>,
+    /// The indices of the descriptors that a rule without limits applies to, in ascending order.
+    unlimited: Vec<u32>,
 }
 
 /// What one limit says, with its rule.
@@ -118,6 +121,8 @@ struct LimitOutcome {
     resized_to: Option<u64>,
     /// Whether clients see the limit's numbers. They do not see those of a dry run.
     is_visible: bool,
+    /// Whether it is a quota that counts for the decision.
+    is_quota: bool,
 }
 
 /// The outcomes of one limit's counters.
@@ -172,6 +177,7 @@ impl<R: Deref<Target = Ruleset>> Answer<R> {
             is_domain_known: true,
             limits: SmallVec::new(),
             candidates: Vec::new(),
+            unlimited: Vec::new(),
         }
     }
 
@@ -187,9 +193,13 @@ impl<R: Deref<Target = Ruleset>> Answer<R> {
         self.is_domain_known = matched.is_domain_known();
         self.limits.clear();
         for (index, matched) in (0..).zip(matched.all()) {
-            let parts = PartOutcomes { parts: &parts.0, limit: index, outcomes, now };
+            let parts = PartOutcomes { parts: &parts.parts, limit: index, outcomes, now };
             self.limits.push(LimitOutcome::from_parts(matched, self.rules.resolve(&matched.limit), &parts));
         }
+        if parts.has_shared {
+            self.separate_shared_windows(matched, &parts.parts, outcomes);
+        }
+        self.unlimited.clone_from(&matched.unlimited);
         self.merge_limits();
     }
 
@@ -217,6 +227,11 @@ impl<R: Deref<Target = Ruleset>> Answer<R> {
     /// What the limit at a position says.
     pub fn limit(&self, index: usize) -> Option<LimitAnswer<'_>> {
         self.limits.get(index).map(|limit| self.limit_answer(limit))
+    }
+
+    /// Whether a rule without limits applies to the descriptor: it is unlimited on purpose.
+    pub fn is_unlimited(&self, descriptor: usize) -> bool {
+        self.unlimited.iter().any(|index| *index as usize == descriptor)
     }
 
     /// What the candidate limits say, which are only tried out.
@@ -298,6 +313,25 @@ impl<R> Answer<R> {
         self.merge_limits();
     }
 
+    /// Denies the request if every descriptor with a quota is over it. Returns the wait until one of them has room.
+    #[cold]
+    fn deny_over_quotas(&mut self) -> Option<Wait> {
+        let is_over = |limit: &LimitOutcome| limit.is_quota && limit.outcome.kind == OutcomeKind::Denied;
+        let over_at = |descriptor: u32| {
+            self.limits.iter().any(|limit| limit.descriptor == descriptor && is_over(limit))
+        };
+        let mut quotas = self.limits.iter().filter(|limit| limit.is_quota);
+        if !quotas.all(|limit| over_at(limit.descriptor)) {
+            return None;
+        }
+        let over = self.limits.iter().filter(|limit| is_over(limit));
+        let wait = over.map(|limit| limit.outcome.retry_after).min();
+        for limit in self.limits.iter_mut().filter(|limit| is_over(limit)) {
+            (limit.kind, limit.is_visible) = (AnswerKind::Denied, true);
+        }
+        wait
+    }
+
     /// Denies the request by the limit at `index`, whatever its counter says, for at least `retry_after`. Used when too
     /// many requests wait for the limit.
     pub fn deny(&mut self, index: usize, retry_after: Wait) {
@@ -311,6 +345,7 @@ impl<R> Answer<R> {
 
     /// Merges the answers of all limits.
     fn merge_limits(&mut self) {
+        let quota_wait = if self.limits.iter().any(|limit| limit.is_quota) { self.deny_over_quotas() } else { None };
         let limits = self.limits.as_slice();
         self.decided_by = match limits {
             [] => None,
@@ -321,8 +356,8 @@ impl<R> Answer<R> {
         let none_is_visible = !limits.iter().any(|limit| limit.is_visible);
         let (mut remaining, mut retry_after) = (u64::MAX, Wait::NONE);
         let (mut reset_after, mut delay) = (Nanos::ZERO, Nanos::ZERO);
-        for LimitOutcome { kind, outcome, is_visible, .. } in limits {
-            if !kind.passes() {
+        for LimitOutcome { kind, outcome, is_visible, is_quota, .. } in limits {
+            if !kind.passes() && !is_quota {
                 retry_after = retry_after.max(outcome.retry_after);
             }
             if *is_visible || none_is_visible {
@@ -331,12 +366,66 @@ impl<R> Answer<R> {
                 delay = delay.max(outcome.delay);
             }
         }
+        retry_after = retry_after.max(quota_wait.unwrap_or(Wait::NONE));
         (self.remaining, self.retry_after, self.reset_after) = (remaining, retry_after, reset_after);
         self.delay = if self.kind.passes() { delay } else { Nanos::ZERO };
     }
 }
 
+/// Requests with several descriptors.
+impl<R: Deref<Target = Ruleset>> Answer<R> {
+    /// Separates the outcomes of descriptors that have one fixed window in common. A plan charges their sum. Each of
+    /// them is answered as if they were counted one after the other, as in envoyproxy/ratelimit.
+    #[cold]
+    fn separate_shared_windows(&mut self, matched: &MatchedLimits, parts: &[PlanPart], outcomes: &[Outcome]) {
+        let is_any_over = outcomes.iter().any(|outcome| outcome.kind == OutcomeKind::Denied);
+        for (at, part) in parts.iter().enumerate() {
+            let shares = |other: &&PlanPart| other.charge == part.charge;
+            if part.counter != PartCounter::Main || part.until.is_some() || parts.iter().filter(shares).count() < 2 {
+                continue;
+            }
+            let counter = |part: &PlanPart| matched.main_limit(&self.rules, part.limit as usize);
+            let own = counter(part);
+            let Algorithm::Packed(PackedAlgorithm::FixedWindow(window)) = own.algorithm() else { continue };
+            let outcome = outcomes[part.charge as usize];
+            // Where a denied request counts nothing, the sum is decided as a whole.
+            let is_counted = match window.count_denied() {
+                CountDenied::Always => true,
+                CountDenied::Never => false,
+                CountDenied::IfOver => !is_any_over || outcome.kind == OutcomeKind::Denied,
+            };
+            // The plan has the tightest of the limits.
+            let tightest = parts.iter().filter(shares).map(|part| counter(part).rate().limit()).min();
+            let (Some(tightest), true) = (tightest, is_counted) else { continue };
+            let used = (tightest + outcome.over).saturating_sub(outcome.remaining);
+            let later = parts[at + 1..].iter().filter(shares).map(|part| matched.limits[part.limit as usize].cost);
+            let used = used.saturating_sub(later.fold(0, u64::saturating_add));
+            let (limit, cost) = (own.rate().limit(), matched.limits[part.limit as usize].cost);
+            let is_over = used > limit;
+            let outcome = Outcome {
+                kind: if is_over { OutcomeKind::Denied } else { OutcomeKind::Allowed },
+                remaining: limit.saturating_sub(used),
+                retry_after: match is_over {
+                    false => Wait::NONE,
+                    true if cost > limit => Wait::NEVER,
+                    true => Wait::of(outcome.reset_after),
+                },
+                over: used.saturating_sub(limit),
+                ..outcome
+            };
+            let matched = &matched.limits[part.limit as usize];
+            self.limits[part.limit as usize] =
+                LimitOutcome::new(matched, self.rules.resolve(&matched.limit), outcome, KeyStatus::Present);
+        }
+    }
+}
+
 impl<'a> LimitAnswer<'a> {
+    /// Whether the limit is only reported because of a dry run of all rules.
+    pub fn is_global_shadow(&self) -> bool {
+        self.compiled.is_global_shadow
+    }
+
     /// L for this request: the written one, unless a signal resizes it or the request has its own limit.
     pub fn current_limit(&self) -> u64 {
         self.resized_to.unwrap_or_else(|| self.limit.limit.rate().limit())
@@ -345,6 +434,12 @@ impl<'a> LimitAnswer<'a> {
     /// The limit as it is written in rules. Many answers repeat it, so the text is made once.
     pub fn spec(&self) -> &'a str {
         &self.compiled.spec
+    }
+
+    /// Its name in the answers of Envoy's rate limit service: its own name, else that of a native rule. Empty if it has
+    /// none. It can stand between quotes in a header.
+    pub fn public_name(&self) -> &'a str {
+        &self.compiled.public_name
     }
 
     /// What happens to its requests while the shared store does not answer.
@@ -380,6 +475,10 @@ impl LimitOutcome {
             key_status,
             resized_to: matched.resized.map(|resized| resized.units),
             is_visible: !matches!(action, Action::Shadow | Action::Quota),
+            // Native rules without `entries` may hold leases, which a denial after the charge would keep.
+            is_quota: matches!(action, Action::Quota)
+                && resolved.rule.entries.is_some()
+                && !resolved.limit.is_global_shadow,
         }
     }
 
@@ -404,6 +503,7 @@ impl LimitOutcome {
                     retry_after: main.retry_after.max(pool.retry_after.min(granted.retry_after)),
                     reset_after: main.reset_after.max(granted.reset_after),
                     delay: main.delay,
+                    over: main.over,
                 };
                 Self::new(matched, resolved, outcome, KeyStatus::Present).mark_at_least(AnswerKind::Soft)
             }
@@ -426,6 +526,7 @@ impl LimitOutcome {
             retry_after,
             reset_after: Nanos::ZERO,
             delay: Nanos::ZERO,
+            over: 0,
         };
     }
 
@@ -460,6 +561,7 @@ impl PartOutcomes<'_> {
             retry_after: one.retry_after.max(other.retry_after),
             reset_after: one.reset_after.max(other.reset_after),
             delay: one.delay.max(other.delay),
+            over: one.over.max(other.over),
         })
     }
 
@@ -484,5 +586,6 @@ fn missing_key_outcome() -> Outcome {
         retry_after: Wait::NEVER,
         reset_after: Nanos::ZERO,
         delay: Nanos::ZERO,
+        over: 0,
     }
 }

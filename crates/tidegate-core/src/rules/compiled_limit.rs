@@ -26,12 +26,14 @@ pub struct CompiledLimit {
     pub(super) limit: RuleLimit,
     /// The limit as it is written.
     pub(super) spec: Box<str>,
+    /// Its name for Envoy, which puts it between quotes in headers of its clients.
+    pub(super) public_name: Box<str>,
     /// Its name or its position in the rule.
     pub(super) id: LimitId,
     /// The identity of its counters. It does not change when the limit is renamed or moved.
     pub(super) counter_id: LimitId,
     /// The rest of the identity of its main counter: domain, rule and key.
-    counter_name: Box<str>,
+    pub(super) counter_name: Box<str>,
     /// How its charges are decided where nodes share a store.
     pub(super) policy: StorePolicy,
     pub(super) main: CounterVersions,
@@ -40,6 +42,8 @@ pub struct CompiledLimit {
     pub(super) pool: Option<usize>,
     /// The signal that resizes it.
     pub(super) signal: Option<Signal>,
+    /// Whether it would deny requests if there were no dry run of all rules.
+    pub(super) is_global_shadow: bool,
 }
 
 /// A counter, and the superseded counters that are still enforced beside it.
@@ -140,7 +144,29 @@ impl CompiledLimit {
             policy,
             limit,
             spec,
+            is_global_shadow: false,
+            public_name: Box::default(),
         }
+    }
+
+    /// A limit in a dry run of all rules. It reports the requests that it would deny if it was enforced.
+    pub(super) fn shadow(
+        limit: &RuleLimit,
+        position: usize,
+        identity: CounterIdentity<'_>,
+        policy: StorePolicy,
+    ) -> Self {
+        let base = match &limit.action {
+            Action::Soft(Margin::Percent(percent)) => with_margin(&limit.limit, *percent),
+            Action::Elastic(Elastic { max, .. }) => limit.limit.resized(*max),
+            _ => limit.limit.clone(),
+        };
+        // A limit that never denies keeps its action.
+        let is_global_shadow = limit.is_enforced() || matches!(limit.action, Action::Quota);
+        let action = if limit.is_enforced() { Action::Shadow } else { limit.action.clone() };
+        let shadow = RuleLimit { limit: base, action, ..limit.clone() };
+        let compiled = Self::new(shadow, position, identity, policy, ResolvedElastic::default());
+        Self { is_global_shadow, ..compiled }
     }
 
     /// Supersedes `old`: counters with another state format stay enforced for a while.

@@ -8,6 +8,7 @@ use super::{
     Action, Attribute, CaseSensitivity, Descriptor, Elastic, ElasticSource, Pool, Rule, RuleLimit,
     RuleLimits, RulesetError, Signal, Tiers, name_history,
 };
+use crate::text::escape_quoted;
 use crate::{StorePolicy, Timestamp};
 
 /// What a ruleset keeps of a rule besides the rule as written.
@@ -65,6 +66,11 @@ impl CompiledRule {
             CompiledTiers::Same(positions) => vec![positions.clone()],
             CompiledTiers::By { plans, default, .. } => plans.values().chain([default]).cloned().collect(),
         }
+    }
+
+    /// Whether the rule never has limits.
+    pub(super) fn is_unlimited(&self) -> bool {
+        self.limits.is_empty()
     }
 
     /// The limit at a position.
@@ -131,6 +137,8 @@ pub(super) struct RuleCompiler<'a> {
     pub pools: &'a [Pool],
     pub names: &'a HashMap<&'a str, u32>,
     pub signal: &'a mut dyn FnMut(&str) -> Signal,
+    /// Whether all rules are a dry run.
+    pub is_shadow: bool,
 }
 
 impl RuleCompiler<'_> {
@@ -222,6 +230,15 @@ impl RuleCompiler<'_> {
         position: usize,
         limit: &RuleLimit,
     ) -> Result<CompiledLimit, RulesetError> {
+        let policy = StorePolicy {
+            on_store_failure: rule.on_store_failure_of(&limit.limit),
+            deny_cache: rule.deny_cache,
+            ..StorePolicy::default()
+        };
+        let public_name = public_name(rule, position, limit);
+        if self.is_shadow {
+            return Ok(CompiledLimit { public_name, ..CompiledLimit::shadow(limit, position, identity, policy) });
+        }
         let mut elastic = ResolvedElastic::default();
         match &limit.action {
             Action::Elastic(Elastic { source: ElasticSource::Pool(name), .. }) => {
@@ -233,13 +250,19 @@ impl RuleCompiler<'_> {
             }
             _ => {}
         }
-        let policy = StorePolicy {
-            on_store_failure: rule.on_store_failure_of(&limit.limit),
-            deny_cache: rule.deny_cache,
-            ..StorePolicy::default()
-        };
-        Ok(CompiledLimit::new(limit.clone(), position, identity, policy, elastic))
+        Ok(CompiledLimit {
+            public_name,
+            ..CompiledLimit::new(limit.clone(), position, identity, policy, elastic)
+        })
     }
+}
+
+/// The name of the limit, else that of its rule. A rule that is found by the entries of a descriptor is named by its
+/// path, which the file does not contain. It has no public name.
+fn public_name(rule: &Rule, position: usize, limit: &RuleLimit) -> Box<str> {
+    let own = rule.limit_name.as_deref().filter(|_| position == 0).or(limit.limit.name());
+    let rule_name = if rule.entries.is_none() { &*rule.name } else { "" };
+    escape_quoted(own.unwrap_or(rule_name)).into()
 }
 
 /// The next position. A rule has fewer than 2^32 limits: the sizes of files and memory bound them.

@@ -2,9 +2,10 @@
 
 use super::Rule;
 use crate::Limit;
+use crate::algorithm::CountDenied;
 
 /// The rules of a domain, in order.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Domain {
     /// The name that requests use.
     pub name: Box<str>,
@@ -16,6 +17,10 @@ pub struct Domain {
     pub rules: Vec<Rule>,
     /// How the rules for a descriptor are found.
     pub lookup: Lookup,
+    /// Which denied requests the limits that requests carry count.
+    pub count_denied: CountDenied,
+    /// A dry run of all rules: every limit is counted and reported, and none denies or delays a request.
+    pub is_shadow: bool,
 }
 
 /// Which of the rules that match a descriptor apply.

@@ -26,6 +26,8 @@ pub struct MatchedLimits {
     pub(super) limits: SmallVec<[MatchedLimit; 4]>,
     pub(super) candidates: Vec<MatchedLimit>,
     pub(super) keys: KeyBuffer,
+    /// The indices of the descriptors that a rule without limits of the descriptor tree applies to, in ascending order.
+    pub(super) unlimited: Vec<u32>,
     /// Counters of limits whose L for this request is not the written one.
     pub(super) resized: Vec<Counter>,
     may_wait: bool,
@@ -59,11 +61,20 @@ pub enum LimitRef {
     /// A limit of a rule, by its position.
     Rule(LimitPosition),
     /// The limit that the request has itself.
-    Request(TimeUnit),
+    Request(RequestLimitKind),
     /// The limit that denies requests of unknown domains.
     UnknownDomain,
     /// A limit that replaces a rule's limit for this request. Boxed, because it is rare.
     Override(Box<LimitOverride>),
+}
+
+/// A limit that a request has itself, without its L.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestLimitKind {
+    /// W.
+    pub unit: TimeUnit,
+    /// Whether the rules of its domain are a dry run.
+    pub is_shadow: bool,
 }
 
 /// A limit that replaces a rule's limit.
@@ -114,7 +125,7 @@ pub struct ResolvedLimit<'a> {
 }
 
 impl Ruleset {
-    /// The limits that a request falls under. In a domain without rules, only the request's own limits.
+    /// The limits that a request falls under. In a domain without rules there are none.
     pub fn matched_limits(&self, request: &Request<'_>) -> MatchedLimits {
         let mut matched = MatchedLimits::new();
         matched.match_request(self, request);
@@ -164,8 +175,8 @@ impl Ruleset {
                     limit: domain.compiled(position.rule).limit(position.limit),
                 }
             }
-            LimitRef::Request(unit) => {
-                let RequestLimitRule { rule, limit } = RequestLimitRule::for_unit(*unit);
+            LimitRef::Request(kind) => {
+                let RequestLimitRule { rule, limit } = RequestLimitRule::of(*kind);
                 ResolvedLimit { rule, limit }
             }
             LimitRef::UnknownDomain => {
@@ -192,6 +203,7 @@ impl MatchedLimits {
             limits: SmallVec::new(),
             candidates: Vec::new(),
             keys: KeyBuffer::new(),
+            unlimited: Vec::new(),
             resized: Vec::new(),
             may_wait: false,
             has_pool: false,
@@ -202,12 +214,11 @@ impl MatchedLimits {
     /// Adds the limits that a request falls under.
     pub(super) fn match_request(&mut self, rules: &Ruleset, request: &Request<'_>) {
         self.domain = rules.domain_position(request.domain);
-        if let Some(domain) = self.domain {
-            self.match_rules(rules, domain, request);
-        }
+        let Some(domain) = self.domain else { return };
+        self.match_rules(rules, domain, request);
         for (index, descriptor) in (0..).zip(request.descriptors) {
             if let Some(limit) = descriptor.limit {
-                self.match_request_limit(request.domain, index, descriptor, limit);
+                self.match_request_limit(rules.domain_at(domain), index, descriptor, limit);
             }
         }
     }
@@ -269,9 +280,9 @@ impl MatchedLimits {
         }
     }
 
-    pub(super) fn resize(&mut self, limit: &CompiledLimit, units: u64) -> ResizedLimit {
+    pub(super) fn resize(&mut self, counter: &Counter, units: u64) -> ResizedLimit {
         let index = as_u32(self.resized.len());
-        self.resized.push(limit.main.current.resized(units));
+        self.resized.push(counter.resized(units));
         ResizedLimit { units, index }
     }
 
@@ -291,6 +302,9 @@ impl MatchedLimits {
                 && !domain.rules()[*other as usize].has_unread_value(&request.descriptors[*index as usize])
         };
         for (index, rule) in &matching {
+            if domain.has_tree() && domain.compiled(*rule).is_unlimited() {
+                self.unlimited.push(*index);
+            }
             if !matching.iter().any(|other| replaces(other, *rule)) {
                 let descriptor = &request.descriptors[*index as usize];
                 self.match_rule(
@@ -346,7 +360,7 @@ impl MatchedLimits {
             (KeyCompleteness::Incomplete, OnMissingKey::Deny) => MatchedKey::Missing,
             (KeyCompleteness::Incomplete, OnMissingKey::Skip) => return None,
         };
-        let resized = limit.resized_by_signal().map(|units| self.resize(limit, units));
+        let resized = limit.resized_by_signal().map(|units| self.resize(&limit.main.current, units));
         Some(MatchedLimit {
             limit: LimitRef::Rule(position),
             descriptor: descriptor_index,

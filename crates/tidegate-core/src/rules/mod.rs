@@ -57,7 +57,9 @@ pub use evaluation::{Evaluation, EvaluationPhase, NextCall, Progress};
 pub use index::{RuleIndex, RuleMatches};
 pub use key_bytes::{KEY_PART_BYTES_MAX, counted_value, key_text, key_value, missing_key_parts, value_text};
 pub use key_spec::{KeyPart, KeySpec, OnMissingKey};
-pub use matched::{LimitOverride, LimitPosition, LimitRef, MatchedLimit, MatchedLimits, ResolvedLimit};
+pub use matched::{
+    LimitOverride, LimitPosition, LimitRef, MatchedLimit, MatchedLimits, RequestLimitKind, ResolvedLimit,
+};
 pub use mismatch::{AttributeValues, Mismatch};
 pub use pattern::{
     CaseSensitivity, Net, NetSet, PATH_SEGMENTS_MAX, PATTERN_TEXT_BYTES_MAX, PathPattern, PathSet, Pattern,

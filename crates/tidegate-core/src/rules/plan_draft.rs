@@ -8,7 +8,7 @@ use super::denying_counters::DENYING_COUNTERS;
 use super::matched::{MatchedLimit, MatchedLimits};
 use super::{ResolvedLimit, Ruleset};
 use crate::migration::SupersededCounter;
-use crate::{Algorithm, Charge, Counter, Outcome, OutcomeKind, Plan, PlanFull, Role, StorePolicy, Timestamp};
+use crate::{Algorithm, Charge, Counter, Limit, Outcome, OutcomeKind, Plan, PlanFull, Role, StorePolicy, Timestamp};
 
 /// A plan, and which limit each of its charges belongs to.
 #[derive(Debug)]
@@ -21,7 +21,11 @@ pub struct PlanDraft<'a> {
 
 /// Which limit each charge of a plan belongs to. It borrows nothing and outlives the plan.
 #[derive(Clone, Debug, Default)]
-pub struct PlanParts(pub(super) SmallVec<[PlanPart; 4]>);
+pub struct PlanParts {
+    pub(super) parts: SmallVec<[PlanPart; 4]>,
+    /// Whether several limits have the same charge: a request may have descriptors with the same key.
+    pub(super) has_shared: bool,
+}
 
 /// A charge and the limit it belongs to.
 #[derive(Clone, Copy, Debug)]
@@ -60,7 +64,8 @@ impl MatchedLimits {
         rules: &'a Ruleset,
         now: Timestamp,
     ) -> Result<(), PlanFull> {
-        parts.0.clear();
+        parts.parts.clear();
+        parts.has_shared = false;
         let mut draft = DraftWriter { plan, parts };
         let mut has_superseded = false;
         for (index, matched) in (0..).zip(&self.limits) {
@@ -168,6 +173,13 @@ impl MatchedLimits {
         Ok(())
     }
 
+    /// The limit of the main counter of the limit at `index`, with the L for this request.
+    pub(super) fn main_limit<'a>(&'a self, rules: &'a Ruleset, index: usize) -> &'a Limit {
+        let matched = &self.limits[index];
+        let resized = matched.resized.map(|resized| &self.resized[resized.index as usize]);
+        resized.unwrap_or_else(|| &rules.resolve(&matched.limit).limit.main.current).limit()
+    }
+
     /// The charge on the main counter of a limit.
     #[inline]
     fn main_counter<'a>(
@@ -225,7 +237,7 @@ impl PlanParts {
     ) -> SmallVec<[(u32, Outcome); 1]> {
         let with_pool = (0..).zip(&matched.limits).filter(|(_, matched)| may_borrow(rules, matched));
         let granted = with_pool.filter_map(|(index, _)| {
-            let part = PartOutcomes { parts: &self.0, limit: index, outcomes, now };
+            let part = PartOutcomes { parts: &self.parts, limit: index, outcomes, now };
             Some((index, part.merged(PartCounter::Secondary)?))
         });
         granted.filter(|(_, granted)| granted.kind == OutcomeKind::Denied).collect()
@@ -259,10 +271,12 @@ impl<'a> DraftWriter<'_, 'a> {
         until: Option<Timestamp>,
     ) -> Result<(), PlanFull> {
         let CountedPart { index, counter: which, key, cost, policy, role, .. } = *part;
+        let charges = self.plan.charges().len();
         let charge = self.plan.add(Charge { key, counter, cost, role, policy })?;
+        self.parts.has_shared |= charge < charges;
         // A plan has few charges, so this always fits.
         let charge = u32::try_from(charge).unwrap_or(u32::MAX);
-        self.parts.0.push(PlanPart { limit: index, charge, counter: which, until });
+        self.parts.parts.push(PlanPart { limit: index, charge, counter: which, until });
         Ok(())
     }
 }

@@ -1,18 +1,20 @@
 //! Limits that requests carry themselves. A descriptor with its own limit is counted by that limit and by no rule.
 //!
-//! Such a descriptor needs no rule and no known domain. Its counter is a fixed window, aligned to the epoch, for the
-//! domain and all entries of the descriptor in order. In answers it is the limit of the rule [`REQUEST_LIMIT_RULE`],
-//! which is in no file.
+//! Such a descriptor needs a known domain, but no rule. Its counter is a fixed window, aligned to the epoch, for the
+//! domain and all entries of the descriptor in order. If the descriptor tree has a limit for the same entries with the
+//! same window, both share its counter, as in envoyproxy/ratelimit. In answers it is the limit of the rule
+//! [`REQUEST_LIMIT_RULE`], which is in no file.
 
 use std::sync::LazyLock;
 
 use super::compiled_limit::{CompiledLimit, CounterIdentity, ResolvedElastic};
 use super::key_bytes::{self, KeyBuffer};
-use super::matched::{LimitRef, MatchedKey, MatchedLimit};
+use super::matched::{LimitRef, MatchedKey, MatchedLimit, RequestLimitKind};
 use super::{
-    Action, CostSource, Descriptor, KeySpec, MatchedLimits, OnMissingKey, Rule, RuleLimit, RuleLimits,
+    Action, CompiledDomain, CostSource, Descriptor, KeyPart, KeySpec, MatchedLimits, OnMissingKey, Rule, RuleLimit, RuleLimits,
 };
-use crate::{AlgorithmName, KeyForm, LimitId, LimitSpec, StorePolicy};
+use crate::algorithm::{Edges, PackedAlgorithm};
+use crate::{Algorithm, AlgorithmName, KeyForm, LimitId, LimitSpec, StorePolicy};
 
 /// The name in answers of the rule for limits that requests carry.
 pub const REQUEST_LIMIT_RULE: &str = "override";
@@ -89,12 +91,12 @@ pub(super) struct RequestLimitRule {
 }
 
 impl RequestLimitRule {
-    /// The rule and limit for this unit.
-    pub fn for_unit(unit: TimeUnit) -> &'static Self {
-        &REQUEST_LIMIT_RULES[unit as usize]
+    /// The rule and limit of this kind.
+    pub fn of(kind: RequestLimitKind) -> &'static Self {
+        &REQUEST_LIMIT_RULES[usize::from(kind.is_shadow)][kind.unit as usize]
     }
 
-    fn new(unit: TimeUnit) -> Self {
+    fn new(unit: TimeUnit, is_shadow: bool) -> Self {
         let spec = LimitSpec {
             algorithm: Some(AlgorithmName::FixedWindow),
             name: Some(unit.as_str().to_owned()),
@@ -116,8 +118,11 @@ impl RequestLimitRule {
             limit: LimitId::from_limit(&limit.limit, 0),
             key_form: KeyForm::Secret,
         };
-        let compiled =
-            CompiledLimit::new(limit.clone(), 0, identity, StorePolicy::DEFAULT, ResolvedElastic::default());
+        let policy = StorePolicy::DEFAULT;
+        let compiled = match is_shadow {
+            true => CompiledLimit::shadow(&limit, 0, identity, policy),
+            false => CompiledLimit::new(limit.clone(), 0, identity, policy, ResolvedElastic::default()),
+        };
         let rule = Rule {
             name: REQUEST_LIMIT_RULE.into(),
             limits: RuleLimits::Same(vec![limit]),
@@ -132,23 +137,55 @@ impl MatchedLimits {
     #[cold]
     pub(super) fn match_request_limit(
         &mut self,
-        domain: &str,
+        domain: &CompiledDomain,
         descriptor_index: u32,
         descriptor: &Descriptor<'_>,
         limit: RequestLimit,
     ) {
-        let start = self.keys.len();
-        write_request_limit_key(domain, descriptor, &mut self.keys);
-        let resized = self.resize(&RequestLimitRule::for_unit(limit.per).limit, limit.units.into());
+        let kind = RequestLimitKind { unit: limit.per, is_shadow: domain.is_shadow() };
+        let (key, counter) = match limit_in_tree(domain, descriptor, limit.per) {
+            Some(configured) => {
+                let (range, _) = key_bytes::write_key(&configured.limit.key, descriptor, &mut self.keys);
+                (range, configured.main.current.clone())
+            }
+            None => {
+                let start = self.keys.len();
+                write_request_limit_key(domain.name(), descriptor, &mut self.keys);
+                let counter = RequestLimitRule::of(kind).limit.main.current.clone();
+                (start..self.keys.len(), counter.counting_denied(domain.count_denied))
+            }
+        };
+        let resized = self.resize(&counter, limit.units.into());
         self.limits.push(MatchedLimit {
-            limit: LimitRef::Request(limit.per),
+            limit: LimitRef::Request(kind),
             descriptor: descriptor_index,
             cost: descriptor.cost,
-            key: MatchedKey::at(start..self.keys.len()),
+            key: MatchedKey::at(key),
             resized: Some(resized),
             granted_outcome: None,
         });
     }
+}
+
+/// The limit that the descriptor tree has for these entries, if it counts the same: per unit, and for each combination
+/// of values.
+fn limit_in_tree<'d>(
+    domain: &'d CompiledDomain,
+    descriptor: &Descriptor<'_>,
+    unit: TimeUnit,
+) -> Option<&'d CompiledLimit> {
+    let rule = domain.compiled(domain.rule_in_tree(descriptor)?);
+    let position = rule.positions_for(descriptor).next()?;
+    let limit = rule.limit(position);
+    let is_per_unit = match limit.main.current.algorithm() {
+        Algorithm::Packed(PackedAlgorithm::FixedWindow(window)) => {
+            *window.edges() == Edges::Epoch && window.rate().window_ns() == unit.nanos()
+        }
+        _ => false,
+    };
+    // Entries that share a counter are not in its key.
+    let has_entry = |index: usize| limit.limit.key.parts().contains(&KeyPart::Entry(index));
+    (is_per_unit && (0..descriptor.entries.len()).all(has_entry)).then_some(limit)
 }
 
 /// Appends the key of such a descriptor to `buffer`.
@@ -160,5 +197,6 @@ pub(super) fn write_request_limit_key(domain: &str, descriptor: &Descriptor<'_>,
     }
 }
 
-static REQUEST_LIMIT_RULES: LazyLock<[RequestLimitRule; TimeUnit::ALL.len()]> =
-    LazyLock::new(|| TimeUnit::ALL.map(RequestLimitRule::new));
+/// Enforced rules, then those of a dry run.
+static REQUEST_LIMIT_RULES: LazyLock<[[RequestLimitRule; TimeUnit::ALL.len()]; 2]> =
+    LazyLock::new(|| [false, true].map(|is_shadow| TimeUnit::ALL.map(|unit| RequestLimitRule::new(unit, is_shadow))));

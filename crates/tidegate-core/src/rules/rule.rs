@@ -21,6 +21,9 @@ pub struct Rule {
     pub limits: RuleLimits,
     /// A limit that is evaluated beside the others and only reported.
     pub candidate: Option<RuleLimit>,
+    /// The name of its first limit as a file for envoyproxy/ratelimit has it. The limit's own name may be another,
+    /// because it has fewer characters.
+    pub limit_name: Option<Box<str>>,
     /// Rules that do not apply to a request to which this rule applies.
     pub replaces: Vec<Box<str>>,
     /// No other rule applies to a request to which this rule applies. It has no limits itself.

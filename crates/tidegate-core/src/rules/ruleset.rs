@@ -8,6 +8,7 @@ use super::compiled_limit::CounterVersions;
 use super::compiled_rule::{CompiledRule, RuleCompiler};
 use super::name_history::{self, NameHistory};
 use super::{Apply, Descriptor, DescriptorTree, Domain, Lookup, Pool, Rule, RuleIndex, RuleMatches, Signal};
+use crate::algorithm::CountDenied;
 use crate::{Counter, LimitId, PLAN_CHARGES_MAX, Timestamp};
 
 /// All domains, compiled.
@@ -31,6 +32,9 @@ pub struct CompiledDomain {
     rules: Vec<Rule>,
     compiled: Vec<CompiledRule>,
     pools: Vec<(Box<str>, CounterVersions)>,
+    /// Which denied requests the limits that requests carry count.
+    pub(super) count_denied: CountDenied,
+    is_shadow: bool,
 }
 
 #[derive(Debug)]
@@ -150,6 +154,24 @@ impl CompiledDomain {
         }
     }
 
+    /// Whether all its rules are a dry run.
+    pub fn is_shadow(&self) -> bool {
+        self.is_shadow
+    }
+
+    /// The rule that the descriptor tree finds. `None` if there is none, or if rules are found by their conditions.
+    pub(super) fn rule_in_tree(&self, descriptor: &Descriptor<'_>) -> Option<u32> {
+        match &self.lookup {
+            RuleFinder::Index(_) => None,
+            RuleFinder::DescriptorTree(tree) => tree.find(descriptor),
+        }
+    }
+
+    /// Whether rules are found level by level.
+    pub(super) fn has_tree(&self) -> bool {
+        matches!(self.lookup, RuleFinder::DescriptorTree(_))
+    }
+
     /// The identity of each rule, by name.
     fn identities(&self) -> HashMap<Box<str>, Box<str>> {
         let rules = self.rules.iter().zip(&self.compiled);
@@ -171,7 +193,7 @@ impl CompiledDomain {
         now: Timestamp,
         mut signal: impl FnMut(&str) -> Signal,
     ) -> Result<Self, RulesetError> {
-        let Domain { name, apply, pools, rules, lookup } = domain;
+        let Domain { name, apply, pools, rules, lookup, count_denied, is_shadow } = domain;
         let names = rule_indices_by_name(&rules)?;
         let histories: Vec<_> = rules
             .iter()
@@ -181,7 +203,8 @@ impl CompiledDomain {
             name_history::assign_identities(&histories, &old.map(Self::identities).unwrap_or_default());
         let old_rules: HashMap<&str, &CompiledRule> =
             old.iter().flat_map(|old| &old.compiled).map(|rule| (&*rule.identity, rule)).collect();
-        let mut compiler = RuleCompiler { domain: &name, pools: &pools, names: &names, signal: &mut signal };
+        let mut compiler =
+            RuleCompiler { domain: &name, pools: &pools, names: &names, signal: &mut signal, is_shadow };
         let mut compiled = Vec::with_capacity(rules.len());
         for (rule, identity) in rules.iter().zip(identities) {
             let old = old_rules.get(&*identity).copied();
@@ -204,7 +227,7 @@ impl CompiledDomain {
             Lookup::Conditions => RuleFinder::Index(Box::new(RuleIndex::new(&rules))),
             Lookup::DescriptorTree => RuleFinder::DescriptorTree(DescriptorTree::new(&rules)),
         };
-        Ok(Self { apply, lookup, compiled, pools, name, rules })
+        Ok(Self { apply, lookup, compiled, pools, name, rules, count_denied, is_shadow })
     }
 }
 

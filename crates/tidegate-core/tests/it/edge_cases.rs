@@ -1,6 +1,6 @@
 //! Single cases that were wrong once, or that a reader of the design would try first. Each has its arithmetic.
 
-use tidegate_core::algorithm::Align;
+use tidegate_core::algorithm::{Align, CountDenied};
 use tidegate_core::{AlgorithmName, LimitSpec, Nanos, OutcomeKind, Timestamp, UNITS_MAX, Wait};
 
 use crate::subject::{Subject, timed_cost};
@@ -97,7 +97,7 @@ fn a_log_entry_leaves_after_exactly_the_window() {
 /// A client that keeps trying is denied for as long as it tries, and for W after that.
 #[test]
 fn counted_denials_extend_the_retry_time() {
-    let counting = LimitSpec { count_denied: Some(true), ..spec(AlgorithmName::SlidingLog, 1, SECOND) };
+    let counting = LimitSpec { count_denied: Some(CountDenied::Always), ..spec(AlgorithmName::SlidingLog, 1, SECOND) };
     let mut subject = Subject::from_spec(&counting);
     assert_eq!(subject.decide(timed_cost(0, 1)).kind, OutcomeKind::Allowed);
     for step in 1..20 {

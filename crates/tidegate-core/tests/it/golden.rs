@@ -50,11 +50,12 @@ fn decide(subjects: &mut [Subject], request: &GoldenRequest) -> Decision {
     let request = timed_cost(request.at_us * NANOS_PER_MICRO, request.cost);
     let kinds: Vec<OutcomeKind> = subjects.iter().map(|subject| subject.outcome_kind(request)).collect();
     let decision = kinds.iter().copied().max().unwrap_or(OutcomeKind::Allowed);
+    let is_any_over = decision == OutcomeKind::Denied;
     let outcomes: Vec<_> = subjects
         .iter_mut()
         .zip(kinds)
         .map(|(subject, outcome)| {
-            let charge_decision = ChargeDecision { outcome, decision, role: Role::Enforced };
+            let charge_decision = ChargeDecision { outcome, decision, role: Role::Enforced, is_any_over };
             subject.charge_if_due(request, charge_decision);
             subject.outcome(request, charge_decision)
         })

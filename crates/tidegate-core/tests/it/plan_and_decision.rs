@@ -270,6 +270,7 @@ mod decision {
         retry_after: Wait::NONE,
         reset_after: Nanos::new(100),
         delay: Nanos::ZERO,
+        over: 0,
     };
     const DENIED: Outcome =
         Outcome { kind: OutcomeKind::Denied, remaining: 3, retry_after: wait(7), ..ALLOWED };

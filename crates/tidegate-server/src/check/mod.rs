@@ -20,6 +20,7 @@ use tidegate::rules::{self, LoadOptions, Report, RuleTests};
 
 use self::findings::{CheckResult, Findings};
 use crate::output::{self, Failure};
+use crate::serve::CountingMode;
 
 /// Check rules, explain a request, or run tests of the rules
 ///
@@ -52,6 +53,10 @@ pub struct CheckArgs {
     /// Ignore files for envoyproxy/ratelimit whose names, or whose directories' names, begin with a dot
     #[arg(long)]
     ignore_dotfiles: bool,
+
+    /// What the limits of files for envoyproxy/ratelimit count, as set for `tidegate serve`
+    #[arg(long, env = "TIDEGATE_COUNTING", value_name = "HOW", value_enum, default_value_t)]
+    counting: CountingMode,
 
     /// Rules files, or directories: of a directory, the files named *.yaml and *.yml, and others with descriptors
     #[arg(value_name = "PATH", required = true)]
@@ -86,6 +91,7 @@ fn check(args: &CheckArgs) -> Result<Findings, Failure> {
     let mut options = LoadOptions::default();
     options.merge_domains = args.merge_domain_config;
     options.ignore_dotfiles = args.ignore_dotfiles;
+    options.counting = args.counting.into();
     let mut findings = match rules::load_with(&args.paths, options) {
         Err(report) => Findings::new(report, &[]),
         Ok(loaded) => {

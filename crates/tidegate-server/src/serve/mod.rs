@@ -53,5 +53,5 @@ pub use fleet::Fleet;
 pub use protocol::Protocol;
 pub use reload_handle::ReloadHandle;
 pub use run::main;
-pub use settings::{Bounds, Secret, ServeArgs};
+pub use settings::{Bounds, CountingMode, Secret, ServeArgs};
 pub use status::Status;

@@ -254,6 +254,7 @@ fn decision_from_answer(answer: &Answer) -> Decision {
         retry_after: answer.retry_after,
         reset_after: answer.reset_after,
         delay: answer.delay,
+        over: 0,
     });
     decision.decided_by = answer.decided_by.unwrap_or(0);
     (decision.degraded, decision.unreplicated) = (answer.degraded, answer.unreplicated);

@@ -278,6 +278,7 @@ fn unavailable_outcome() -> Outcome {
         retry_after: Fallback::<()>::RETRY_AFTER,
         reset_after: Nanos::ZERO,
         delay: Nanos::ZERO,
+        over: 0,
     }
 }
 

@@ -246,6 +246,7 @@ pub(super) fn memory_full_outcome() -> Outcome {
         retry_after: MEMORY_FULL_RETRY,
         reset_after: Nanos::ZERO,
         delay: Nanos::ZERO,
+        over: 0,
     }
 }
 
@@ -281,7 +282,7 @@ fn grant_part(
     let ChargeState::Leases { algorithm, timed_cost, tag, has_room: true, .. } = charge_state else {
         return None;
     };
-    let is_charged = algorithm.is_charged(*timed_cost, charge_decision.decision);
+    let is_charged = algorithm.is_charged(*timed_cost, charge_decision);
     is_charged.then(|| {
         locked_at(&plan_shards.leases, shard_of(*tag)).with_state(*tag, |leases| {
             GrantPart::new(algorithm, leases, charge_decision.role, timed_cost.now)

@@ -124,7 +124,7 @@ impl MemoryStore {
             let slot = page.find(tag);
             let mut state = slot.map_or(PackedState::NEVER_SEEN, |slot| page.state(slot));
             let kind = algorithm.outcome_kind(&state, timed_cost);
-            if !algorithm.is_charged(timed_cost, kind) {
+            if !algorithm.is_charged(timed_cost, ChargeDecision::of_one(kind)) {
                 return (state, kind);
             }
             algorithm.charge(&mut state, timed_cost);
@@ -147,7 +147,7 @@ impl MemoryStore {
         let read = self.try_read_packed(tag).ok_or(RetryReason::Contended)?;
         let mut state = read.state;
         let kind = algorithm.outcome_kind(&state, timed_cost);
-        if algorithm.is_charged(timed_cost, kind) {
+        if algorithm.is_charged(timed_cost, ChargeDecision::of_one(kind)) {
             // The lock waits for all work before it, so do as little as possible there.
             let page = read.page.lock_unchanged(read.version).ok_or(RetryReason::Contended)?;
             algorithm.charge(&mut state, timed_cost);

@@ -195,7 +195,7 @@ impl MemoryStore {
         let key = self.owned_tag(charge.counter, tag);
         let shard = &mut self.leases.lock(shard_of(tag));
         let kind = shard.with_state(tag, |leases| algorithm.outcome_kind(leases, timed_cost));
-        let is_charged = algorithm.is_charged(timed_cost, kind);
+        let is_charged = algorithm.is_charged(timed_cost, ChargeDecision::of_one(kind));
         let mut entry = ShardEntry { shards: &self.leases, shard, key };
         if is_charged && !self.has_room_for_lease(&mut entry, timed_cost.now) {
             self.lease_refusals.fetch_add(1, Ordering::Relaxed);
@@ -347,7 +347,7 @@ impl MemoryStore {
     where
         A: LimitAlgorithm<State: ShardedState>,
     {
-        if !algorithm.is_charged(timed_cost, charge_decision.decision) {
+        if !algorithm.is_charged(timed_cost, charge_decision) {
             return entry
                 .shard
                 .with_state(entry.key.tag, |state| algorithm.outcome(state, timed_cost, charge_decision));

@@ -97,7 +97,8 @@ impl MemoryStore {
         let charge_states = self.read_states(plan, now);
         let kinds = outcomes.iter().map(|outcome| outcome.kind);
         let roles = plan.charges().iter().map(|charge| charge.role);
-        let weighed = WeighedPlan { kinds: kinds.zip(roles).collect(), decision: OutcomeKind::Denied };
+        let kinds = kinds.zip(roles).collect();
+        let weighed = WeighedPlan { kinds, decision: OutcomeKind::Denied, is_any_over: true };
         report_denied(&charge_states, &plan_shards, &weighed)
     }
 
@@ -163,14 +164,14 @@ impl MemoryStore {
                 (slot, slot.map_or(PackedState::NEVER_SEEN, |slot| page.state(slot)))
             });
             let weighed = weigh(plan, &charge_states, &plan_shards);
-            if let Err(PageFull(tag)) = self.reserve_slots(&mut charge_states, weighed.decision, &pages) {
+            if let Err(PageFull(tag)) = self.reserve_slots(&mut charge_states, &weighed, &pages) {
                 drop((pages, plan_shards));
                 self.make_room(tag, now);
                 continue;
             }
             if self.reserve_leases(&mut charge_states, &weighed, &mut plan_shards).is_err() {
                 self.lease_refusals.fetch_add(1, Ordering::Relaxed);
-                let denied = WeighedPlan { decision: OutcomeKind::Denied, ..weighed };
+                let denied = WeighedPlan { decision: OutcomeKind::Denied, is_any_over: true, ..weighed };
                 return (report_denied(&charge_states, &plan_shards, &denied), Err(LeaseMemoryFull));
             }
             let grant = self.grant_for_plan(&charge_states, &plan_shards, &weighed, ttl);
@@ -220,7 +221,7 @@ impl MemoryStore {
     ) -> Result<(), LeaseMemoryFull> {
         for (charge_state, charge_decision) in charge_states.iter_mut().zip(weighed.per_charge()) {
             if let ChargeState::Leases { counter, algorithm, timed_cost, tag, has_room } = charge_state
-                && algorithm.is_charged(*timed_cost, charge_decision.decision)
+                && algorithm.is_charged(*timed_cost, charge_decision)
             {
                 let shard = locked_at_mut(&mut plan_shards.leases, shard_of(*tag));
                 let key = self.owned_tag(counter, *tag);
@@ -267,7 +268,7 @@ impl MemoryStore {
     fn reserve_slots(
         &self,
         charge_states: &mut [ChargeState<'_>],
-        decision: OutcomeKind,
+        weighed: &WeighedPlan,
         pages: &LockedPages<'_>,
     ) -> Result<(), PageFull> {
         let mut reserved: PlanVec<(u32, PageSlot)> = SmallVec::new();
@@ -276,9 +277,9 @@ impl MemoryStore {
                 reserved.push((self.table.page_of(*tag), *slot));
             }
         }
-        for charge_state in charge_states {
+        for (charge_state, charge_decision) in charge_states.iter_mut().zip(weighed.per_charge()) {
             if let ChargeState::Packed { algorithm, timed_cost, tag, slot: slot @ None, .. } = charge_state
-                && algorithm.is_charged(*timed_cost, decision)
+                && algorithm.is_charged(*timed_cost, charge_decision)
             {
                 let page = self.table.page_of(*tag);
                 let reserved_here: PlanVec<PageSlot> =
@@ -322,6 +323,8 @@ fn plan_states<'p>(
 pub(super) struct WeighedPlan {
     kinds: PlanVec<(OutcomeKind, Role)>,
     decision: OutcomeKind,
+    /// Whether any charge does not fit, or the plan is denied anyway.
+    is_any_over: bool,
 }
 
 impl WeighedPlan {
@@ -331,6 +334,7 @@ impl WeighedPlan {
             outcome: *kind,
             decision: self.decision,
             role: *role,
+            is_any_over: self.is_any_over,
         })
     }
 }
@@ -380,7 +384,8 @@ fn weigh_plan(
     let kinds: PlanVec<(OutcomeKind, Role)> = charge_states.iter().map(weigh).zip(roles).collect();
     let enforced = kinds.iter().filter(|(_, role)| *role == Role::Enforced);
     let decision = enforced.map(|(kind, _)| *kind).max().unwrap_or(OutcomeKind::Allowed);
-    WeighedPlan { kinds, decision }
+    let is_any_over = kinds.iter().any(|(kind, _)| *kind == OutcomeKind::Denied);
+    WeighedPlan { kinds, decision, is_any_over }
 }
 
 /// As [`weigh_plan`], for a plan that is denied in any case.
@@ -389,7 +394,8 @@ fn weigh_denied_plan(
     charge_states: &[ChargeState<'_>],
     plan_shards: &PlanShards<'_>,
 ) -> WeighedPlan {
-    WeighedPlan { decision: OutcomeKind::Denied, ..weigh_plan(plan, charge_states, plan_shards) }
+    let weighed = weigh_plan(plan, charge_states, plan_shards);
+    WeighedPlan { decision: OutcomeKind::Denied, is_any_over: true, ..weighed }
 }
 
 /// Locks these shards, in ascending order.

@@ -12,6 +12,7 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
+use tidegate_core::algorithm::CountDenied;
 use tidegate_core::{Op, Outcome, OutcomeKind, Timestamp};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
@@ -95,7 +96,8 @@ impl RedisSplitPlan {
         let states = reply.states.as_deref().unwrap_or(&[]);
         let charges = self.charges(part).zip(states).zip(&reply.outcomes);
         let is_refunded = |charge: &RedisCharge, outcome: &Outcome| {
-            outcome.kind == OutcomeKind::Allowed && !charge.algorithm.counts_denied() && !holds_leases(charge)
+            let stays = charge.algorithm.count_denied() == CountDenied::Always || holds_leases(charge);
+            outcome.kind == OutcomeKind::Allowed && !stays
         };
         charges
             .filter(|((charge, _), outcome)| is_refunded(charge, outcome))

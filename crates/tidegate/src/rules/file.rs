@@ -1,5 +1,6 @@
 //! The content of one rules file, of either language, with positions.
 
+use tidegate_core::algorithm::CountDenied;
 use tidegate_core::rules::{Apply, Lookup, Pool, Rule};
 
 use super::Span;
@@ -18,6 +19,8 @@ pub(crate) struct RulesFile {
     /// None if the file does not set it.
     pub apply: Option<Spanned<Apply>>,
     pub lookup: Lookup,
+    /// Which denied requests the limits that requests carry count.
+    pub count_denied: CountDenied,
     pub pools: Vec<Spanned<Pool>>,
     pub rules: Vec<FileRule>,
     /// For each rule of a file for envoyproxy/ratelimit, its name in `replaces`, and what it replaces. Empty for native

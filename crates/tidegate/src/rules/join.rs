@@ -137,6 +137,8 @@ fn domain(file: RulesFile) -> Domain {
         pools: file.pools.into_iter().map(|pool| pool.value).collect(),
         rules: file.rules.into_iter().map(|rule| rule.rule).collect(),
         lookup: file.lookup,
+        count_denied: file.count_denied,
+        is_shadow: false,
     }
 }
 

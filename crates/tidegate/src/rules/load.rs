@@ -28,9 +28,14 @@ pub struct LoadedRules {
 
 /// The rules of one file, which messages call `name`.
 pub fn parse(name: &str, text: &str) -> Result<LoadedRules, Report> {
-    let mut loader = RulesLoader::default();
+    parse_with(name, text, LoadOptions::default())
+}
+
+/// Like [`parse`], with options.
+pub fn parse_with(name: &str, text: &str, options: LoadOptions) -> Result<LoadedRules, Report> {
+    let mut loader = RulesLoader { options, ..RulesLoader::default() };
     loader.add(&InputFile { name: name.to_owned(), content: Ok(text.into()) });
-    loader.finish(LoadOptions::default())
+    loader.finish()
 }
 
 /// The rules of all these files, and of the `*.yaml` and `*.yml` files in these directories, by name. Files
@@ -42,14 +47,14 @@ pub fn load(paths: &[PathBuf]) -> Result<LoadedRules, Report> {
     load_with(paths, LoadOptions::default())
 }
 
-/// Like [`load`], with options for files for envoyproxy/ratelimit.
+/// Like [`load`], with options.
 pub fn load_with(paths: &[PathBuf], options: LoadOptions) -> Result<LoadedRules, Report> {
     load_files(&read_files(paths, options), options)
 }
 
 /// The rules of files that were read.
 pub(super) fn load_files(input: &InputFiles, options: LoadOptions) -> Result<LoadedRules, Report> {
-    let mut loader = RulesLoader::default();
+    let mut loader = RulesLoader { options, ..RulesLoader::default() };
     for file in &input.files {
         loader.add(file);
     }
@@ -58,12 +63,13 @@ pub(super) fn load_files(input: &InputFiles, options: LoadOptions) -> Result<Loa
         add_file_error(&mut loader.report, "", error);
     }
     input.skipped.iter().for_each(|file| loader.report.skip(file.clone()));
-    loader.finish(options)
+    loader.finish()
 }
 
 /// What was loaded so far.
 #[derive(Default)]
 struct RulesLoader {
+    options: LoadOptions,
     report: Report,
     files: Vec<RulesFile>,
     /// The trees of the files that could be parsed, in order.
@@ -76,12 +82,13 @@ impl RulesLoader {
         let Some(file) = add_source_text(&mut self.report, file) else { return };
         let Some(root) = yaml::read(&mut self.report, file) else { return };
         let mut reader = Reader::new(&mut self.report);
-        self.files.extend(read_rules_file(&mut reader, &root));
+        self.files.extend(read_rules_file(&mut reader, &root, self.options));
         self.trees.push((file, root));
     }
 
-    fn finish(mut self, options: LoadOptions) -> Result<LoadedRules, Report> {
-        let domains = join::join(&mut self.report, self.files, options);
+    fn finish(mut self) -> Result<LoadedRules, Report> {
+        let mut domains = join::join(&mut self.report, self.files, self.options);
+        domains.iter_mut().for_each(|domain| domain.is_shadow = self.options.global_shadow);
         for (file, root) in &self.trees {
             self.report.fill_field_paths(*file, root);
         }
@@ -126,9 +133,9 @@ fn add_file_error(report: &mut Report, name: &str, diagnostic: Diagnostic) -> Op
 }
 
 /// The content of a file. Its fields show the language; only this function knows both languages.
-fn read_rules_file(reader: &mut Reader<'_>, root: &Node) -> Option<RulesFile> {
+fn read_rules_file(reader: &mut Reader<'_>, root: &Node, options: LoadOptions) -> Option<RulesFile> {
     if envoy::is_envoy_file(root) {
-        return envoy::read(reader, root);
+        return envoy::read(reader, root, options.counting);
     }
     if root.get("tests").is_some() && root.get("rules").is_none() {
         let message = "the file has tests of rules, and no rules";

@@ -72,7 +72,7 @@ impl Source {
         Self { paths: paths.into_iter().collect(), options, hash_key, last_fingerprint: None }
     }
 
-    /// Sets options for files for envoyproxy/ratelimit.
+    /// Loads the files with options.
     #[must_use]
     pub fn with_options(self, options: LoadOptions) -> Self {
         Self { options, ..self }

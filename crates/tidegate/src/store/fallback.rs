@@ -158,5 +158,6 @@ fn unlimited_outcome(limit: &Limit) -> Outcome {
         retry_after: Wait::NONE,
         reset_after: Nanos::ZERO,
         delay: Nanos::ZERO,
+        over: 0,
     }
 }

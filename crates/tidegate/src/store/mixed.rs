@@ -9,6 +9,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use tidegate_core::algorithm::CountDenied;
 use tidegate_core::{
     Algorithm, Charge, ChargedAt, LeaseToken, Mode, Nanos, Op, Outcome, OutcomeKind, Plan, Role, Timestamp,
 };
@@ -211,7 +212,8 @@ impl MixedPlan {
     fn refund_local(&self, local_reply: &Reply) {
         let plan = self.local.plan();
         let charged = plan.charges().iter().zip(&local_reply.outcomes).filter(|(charge, outcome)| {
-            let stays = charge.counter.algorithm().counts_denied() && !self.is_shared_failed;
+            let counts_all = charge.counter.algorithm().count_denied() == CountDenied::Always;
+            let stays = counts_all && !self.is_shared_failed;
             outcome.kind == OutcomeKind::Allowed && !stays
         });
         let (charges, outcomes): (Vec<Charge<'_>>, Vec<Outcome>) =

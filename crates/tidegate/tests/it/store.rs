@@ -9,12 +9,14 @@ use tidegate::{Algorithm, MemoryStore, OutcomeKind, Timestamp};
 use tidegate_core::algorithm::LimitAlgorithm;
 use tidegate_core::{ChargeDecision, Grant, Leases, PackedState, TimedCost, UsageLog};
 
-const LIMITS: [&str; 11] = [
+const LIMITS: [&str; 13] = [
     "{algorithm: gcra, limit: 7, per: 1s, burst: 12}",
     "{algorithm: token_bucket, limit: 3, per: 1s}",
     "{algorithm: leaky_bucket, limit: 10, per: 1s, queue: 5}",
     "{algorithm: fixed_window, limit: 9, per: 1s}",
     "{algorithm: fixed_window, limit: 9, per: 1s, align: first_hit, count_denied: true}",
+    "{algorithm: fixed_window, limit: 9, per: 1s, count_denied: true}",
+    "{algorithm: fixed_window, limit: 5, per: 1s, count_denied: if_over}",
     "{algorithm: sliding_window, limit: 9, per: 1s}",
     "{algorithm: sliding_log, limit: 8, per: 1s}",
     "{algorithm: sliding_log, limit: 8, per: 1s, count_denied: true, min_interval: 50ms}",
@@ -68,11 +70,12 @@ impl PlainStore {
         let allowed =
             charges.iter().zip(&kinds).filter(enforced).all(|(_, kind)| *kind == OutcomeKind::Allowed);
         let decision = if allowed { OutcomeKind::Allowed } else { OutcomeKind::Denied };
+        let is_any_over = kinds.contains(&OutcomeKind::Denied);
         let grant = self.grant(charges, now);
         let apply = |(charge, kind): (&Charge<'_>, OutcomeKind)| {
             let (id, timed_cost) =
                 ((charge.counter.id().get(), charge.key.to_vec()), TimedCost { now, cost: charge.cost });
-            let charge_decision = ChargeDecision { outcome: kind, decision, role: charge.role };
+            let charge_decision = ChargeDecision { outcome: kind, decision, role: charge.role, is_any_over };
             match charge.counter.algorithm() {
                 Algorithm::Packed(one) => {
                     let state = self.packed.entry(id).or_default();
@@ -86,7 +89,7 @@ impl PlainStore {
                 }
                 Algorithm::Leases(one) => {
                     let state = self.leases.entry(id).or_default();
-                    if one.is_charged(timed_cost, decision) {
+                    if one.is_charged(timed_cost, charge_decision) {
                         state.acquire(grant.unwrap(), timed_cost.cost, now);
                     }
                     one.outcome(state, timed_cost, charge_decision)

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proptest::option;
 use proptest::prelude::*;
-use tidegate_core::algorithm::{Align, Weekday};
+use tidegate_core::algorithm::{Align, CountDenied, Weekday};
 use tidegate_core::{Limit, LimitBuilder, LimitSpec};
 
 use super::{limits, read};
@@ -108,9 +108,11 @@ fn build(spec: &LimitSpec, algorithm_last: bool) -> LimitBuilder {
     if let Some(strict) = spec.strict {
         builder = builder.strict(strict);
     }
-    if spec.count_denied == Some(true) {
-        builder = builder.count_denied();
-    }
+    builder = match spec.count_denied {
+        Some(CountDenied::Always) => builder.count_denied(),
+        Some(CountDenied::IfOver) => builder.count_denied_if_over(),
+        Some(CountDenied::Never) | None => builder,
+    };
     if let Some(interval_ns) = spec.min_interval_ns {
         builder = builder.min_interval(Duration::from_nanos(interval_ns));
     }

@@ -7,7 +7,7 @@ mod errors;
 mod rates;
 mod round_trip;
 
-use tidegate_core::algorithm::{Align, CalendarSpec, Weekday};
+use tidegate_core::algorithm::{Align, CalendarSpec, CountDenied, Weekday};
 use tidegate_core::{AlgorithmName, Limit, LimitSpec, Timestamp};
 
 use crate::properties::limits;
@@ -99,7 +99,7 @@ fn the_long_form_is_read() {
         "{algorithm: fixed_window, limit: 5, per: 1m, align: first_hit, count_denied: true}",
         LimitSpec {
             align: Some(Align::FirstHit),
-            count_denied: Some(true),
+            count_denied: Some(CountDenied::Always),
             ..with(AlgorithmName::FixedWindow)
         },
     );
@@ -107,7 +107,7 @@ fn the_long_form_is_read() {
         "{algorithm: sliding_log, limit: 5, per: 1m, min_interval: 500ms, count_denied: true}",
         LimitSpec {
             min_interval_ns: Some(SECOND / 2),
-            count_denied: Some(true),
+            count_denied: Some(CountDenied::Always),
             ..with(AlgorithmName::SlidingLog)
         },
     );
@@ -148,7 +148,7 @@ fn calendars_are_read() {
         assert_reads(&format!("{{algorithm: fixed_window, limit: 1000, {options}}}"), spec);
     }
     // The rate in one field, and other options after the braces.
-    let counted = LimitSpec { count_denied: Some(true), ..calendar(DAY, paris) };
+    let counted = LimitSpec { count_denied: Some(CountDenied::Always), ..calendar(DAY, paris) };
     assert_reads(
         "{algorithm: fixed_window, align: {tz: Europe/Paris}, limit: 1000 per day, count_denied: true}",
         counted,

@@ -1,7 +1,8 @@
 //! "Admitted iff the count of window floor(t/W), plus c, is <= L. Aligned to the epoch; `align: first_hit`
 //! starts the window at the first request; calendar windows (day, week, month, billing day) in a time zone."
 
-use tidegate_core::algorithm::Align;
+use tidegate_core::UNITS_MAX;
+use tidegate_core::algorithm::{Align, CountDenied};
 
 use super::calendar::{Calendar, Window};
 use super::{Event, Model, sum_of};
@@ -11,7 +12,7 @@ pub struct FixedWindow {
     pub limit: u64,
     pub window: u64,
     pub align: Align,
-    pub count_denied: bool,
+    pub count_denied: CountDenied,
 }
 
 impl FixedWindow {
@@ -29,10 +30,9 @@ impl FixedWindow {
             },
         }
     }
-}
 
-impl Model for FixedWindow {
-    fn admits(&self, past: &[Event], request: Event) -> bool {
+    /// The units used in the window of a request at `at`.
+    fn used(&self, past: &[Event], at: u128) -> u128 {
         let mut last = None;
         let mut in_windows = Vec::new();
         for event in past {
@@ -40,17 +40,28 @@ impl Model for FixedWindow {
             in_windows.push(Event { at: window.start, ..*event });
             last = Some(window);
         }
-        let current = self.window(request.at, last);
+        let current = self.window(at, last);
         // A window that starts with this request is empty.
-        let used = sum_of(in_windows.into_iter().filter(|event| event.at == current.start));
-        used + u128::from(request.cost) <= u128::from(self.limit)
+        sum_of(in_windows.into_iter().filter(|event| event.at == current.start))
+    }
+}
+
+impl Model for FixedWindow {
+    fn admits(&self, past: &[Event], request: Event) -> bool {
+        self.used(past, request.at) + u128::from(request.cost) <= u128::from(self.limit)
+    }
+
+    /// The count saturates at one unit more than any limit.
+    fn over(&self, past: &[Event], at: u128) -> u64 {
+        let used = self.used(past, at).min(u128::from(UNITS_MAX) + 1);
+        u64::try_from(used).expect("it is small").saturating_sub(self.limit)
     }
 
     fn capacity(&self) -> u64 {
         self.limit
     }
 
-    fn counts_denied(&self) -> bool {
+    fn count_denied(&self) -> CountDenied {
         self.count_denied
     }
 }

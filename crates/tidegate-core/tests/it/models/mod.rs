@@ -25,6 +25,7 @@ pub mod verify;
 use std::fmt::Debug;
 use std::rc::Rc;
 
+use tidegate_core::algorithm::CountDenied;
 use tidegate_core::{AlgorithmName, LimitSpec};
 
 /// A request: units at an instant of the caller's clock.
@@ -47,9 +48,14 @@ pub trait Model: Debug {
     /// The largest cost that fits a key never seen.
     fn capacity(&self) -> u64;
 
-    /// Whether denied requests are counted too.
-    fn counts_denied(&self) -> bool {
-        false
+    /// The units counted beyond the limit for a request at `at`.
+    fn over(&self, _past: &[Event], _at: u128) -> u64 {
+        0
+    }
+
+    /// Which denied requests are counted too.
+    fn count_denied(&self) -> CountDenied {
+        CountDenied::Never
     }
 
     /// How long the last request of `past`, which came at `at`, is held. Zero except for a queue.
@@ -88,11 +94,20 @@ impl ModelKey {
         self.model.capacity()
     }
 
+    pub fn over(&self, at: u128) -> u64 {
+        self.model.over(&self.past, at)
+    }
+
     /// The key after a request that all limits of the plan allowed or denied.
     #[must_use]
     pub fn after(&self, request: Event, passed: bool) -> Self {
         let mut after = self.clone();
-        if request.cost > 0 && (passed || self.model.counts_denied()) {
+        let is_counted = match self.model.count_denied() {
+            CountDenied::Never => passed,
+            CountDenied::Always => true,
+            CountDenied::IfOver => passed || !self.admits(request),
+        };
+        if request.cost > 0 && is_counted {
             after.past.push(request);
         }
         after
@@ -107,7 +122,7 @@ impl ModelKey {
 fn model_of(spec: &LimitSpec) -> Rc<dyn Model> {
     let (limit, window) = (spec.limit, spec.per_ns);
     let burst = spec.burst.unwrap_or(limit);
-    let count_denied = spec.count_denied.unwrap_or(false);
+    let count_denied = spec.count_denied.unwrap_or_default();
     match spec.algorithm.unwrap_or_default() {
         AlgorithmName::Gcra => Rc::new(gcra::Gcra { limit, window, burst }),
         AlgorithmName::TokenBucket => Rc::new(token_bucket::TokenBucket { limit, window, burst }),

@@ -48,6 +48,7 @@ impl ObservedBucket {
             retry_after,
             reset_after: self.until(request.at, self.full()),
             delay: Nanos::ZERO,
+            over: 0,
         }
     }
 

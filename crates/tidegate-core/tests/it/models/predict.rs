@@ -18,6 +18,7 @@ pub fn outcome(before: &ModelKey, after: &ModelKey, request: Event, passes: bool
         retry_after: if passes { Wait::NONE } else { retry_after(after, request) },
         reset_after: Nanos::new(reset_after),
         delay: Nanos::new(if passes { after.delay(request) } else { 0 }),
+        over: after.over(request.at),
     }
 }
 

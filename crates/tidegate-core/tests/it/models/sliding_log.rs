@@ -1,13 +1,15 @@
 //! "Admitted iff the cost logged in (t-W, t], plus c, is <= L: an entry exactly W old is out. `min_interval` D:
 //! and the last logged entry is at least D old."
 
+use tidegate_core::algorithm::CountDenied;
+
 use super::{Event, Model, signed, stamped, sum_of};
 
 #[derive(Debug)]
 pub struct SlidingLog {
     pub limit: u64,
     pub window: u64,
-    pub count_denied: bool,
+    pub count_denied: CountDenied,
     /// 0 means none.
     pub min_interval: u64,
 }
@@ -37,7 +39,7 @@ impl Model for SlidingLog {
         self.limit
     }
 
-    fn counts_denied(&self) -> bool {
+    fn count_denied(&self) -> CountDenied {
         self.count_denied
     }
 }

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use proptest::sample::select;
+use tidegate_core::algorithm::CountDenied;
 use tidegate_core::{AlgorithmName, LimitSpec, Nanos, OutcomeKind, TimedCost, Wait};
 
 use crate::models::ModelKey;
@@ -17,7 +18,7 @@ use crate::subject::Subject;
 fn lowered_if_the_log_counts_denied((before, after): (LimitSpec, LimitSpec)) -> (LimitSpec, LimitSpec) {
     let after = LimitSpec { count_denied: before.count_denied, strict: before.strict, ..after };
     let log_counts_denied =
-        before.algorithm == Some(AlgorithmName::SlidingLog) && before.count_denied == Some(true);
+        before.algorithm == Some(AlgorithmName::SlidingLog) && before.count_denied.unwrap_or_default() != CountDenied::Never;
     if log_counts_denied && after.limit > before.limit { (after, before) } else { (before, after) }
 }
 

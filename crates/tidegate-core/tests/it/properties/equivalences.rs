@@ -3,6 +3,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
+use tidegate_core::algorithm::CountDenied;
 use tidegate_core::{AlgorithmName, ChargeDecision, LimitSpec, Nanos, Outcome, OutcomeKind, Role, UNITS_MAX};
 
 use crate::properties::requests::{Requests, requests};
@@ -75,7 +76,9 @@ proptest! {
         let mut driver = requests.driver(&spec);
         for (decision, role) in decisions {
             let Some(request) = driver.next_request() else { break };
-            let charge_decision = ChargeDecision { outcome: subject.outcome_kind(request), decision, role };
+            let outcome = subject.outcome_kind(request);
+            let is_any_over = decision.max(outcome) == OutcomeKind::Denied;
+            let charge_decision = ChargeDecision { outcome, decision, role, is_any_over };
             let preview = subject.preview(request, charge_decision);
             subject.charge_if_due(request, charge_decision);
             let outcome = subject.outcome(request, charge_decision);
@@ -93,7 +96,7 @@ proptest! {
             let before = subject.clone();
             let outcome = subject.decide(request);
             let denied = outcome.kind == OutcomeKind::Denied;
-            if request.cost == 0 || (denied && spec.count_denied != Some(true)) {
+            if request.cost == 0 || (denied && spec.count_denied.unwrap_or_default() == CountDenied::Never) {
                 prop_assert_eq!(subject.packed(), before.packed(), "{:?}", request);
                 prop_assert_eq!(subject.usage_log(), before.usage_log(), "{:?}", request);
                 prop_assert_eq!(subject.leases(), before.leases(), "{:?}", request);

@@ -3,7 +3,7 @@
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
-use tidegate_core::algorithm::{Align, CalendarSpec, Weekday};
+use tidegate_core::algorithm::{Align, CalendarSpec, CountDenied, Weekday};
 use tidegate_core::{AlgorithmName, LimitSpec, UNITS_MAX, WINDOW_NS_MAX, WINDOW_NS_MIN};
 
 const MS: u64 = 1_000_000;
@@ -75,13 +75,13 @@ pub fn of(algorithm: AlgorithmName) -> BoxedStrategy<LimitSpec> {
         AlgorithmName::FixedWindow => {
             let align = option::of(select(vec![Align::Epoch, Align::FirstHit]));
             let plain = (rate, align).prop_map(|(rate, align)| LimitSpec { align, ..rate });
-            (prop_oneof![plain, calendar_limit()], option::of(any::<bool>()))
+            (prop_oneof![plain, calendar_limit()], option::of(select(CountDenied::ALL.to_vec())))
                 .prop_map(|(spec, count_denied)| LimitSpec { count_denied, ..spec })
                 .boxed()
         }
         AlgorithmName::SlidingLog => {
             // In 1/16: from one nanosecond, through a part of the window, to the whole window.
-            (rate, option::of(any::<bool>()), option::of(0..=16_u64))
+            (rate, option::of(select(CountDenied::ALL.to_vec())), option::of(0..=16_u64))
                 .prop_map(|(rate, count_denied, sixteenths)| {
                     let min_interval_ns = sixteenths.map(|part| (rate.per_ns / 16 * part).max(1));
                     LimitSpec { count_denied, min_interval_ns, ..rate }

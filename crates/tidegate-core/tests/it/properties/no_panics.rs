@@ -125,7 +125,7 @@ fn call_every_method(subject: &Subject, request: TimedCost) {
         let outcome = subject.outcome_kind(request);
         for decision in [OutcomeKind::Allowed, OutcomeKind::Denied] {
             for role in [Role::Enforced, Role::Observed] {
-                let charge_decision = ChargeDecision { outcome, decision, role };
+                let charge_decision = ChargeDecision { outcome, decision, role, is_any_over: true };
                 let _ = subject.outcome(request, charge_decision);
                 let _ = subject.preview(request, charge_decision);
             }

@@ -39,7 +39,8 @@ impl ChargePart {
             Role::Enforced => outcome.max(self.other_limits),
             Role::Observed => self.other_limits,
         };
-        ChargeDecision { outcome, decision, role: self.role }
+        let is_any_over = decision.max(outcome) == OutcomeKind::Denied;
+        ChargeDecision { outcome, decision, role: self.role, is_any_over }
     }
 }
 

@@ -19,6 +19,8 @@ pub struct RlsDecision {
     charged: Option<DecideOutput>,
     refund: RefundResult,
     headers: RateLimitHeaders,
+    /// When it was decided.
+    at: Timestamp,
 }
 
 /// The result of a refund.
@@ -52,7 +54,7 @@ pub async fn decide(
     if charged.len() == request.descriptors().len() {
         let output = app.check(protocol, &engine_request).await?;
         let (charged, refund) = (Some(output), RefundResult::None);
-        return Ok(RlsDecision { charged, refund, headers: app.ratelimit_headers });
+        return Ok(RlsDecision { charged, refund, headers: app.ratelimit_headers, at: app.engine.clock().now() });
     }
     if app.negative_hits == NegativeHits::Reject {
         return Err(DecideError::Request(RlsError::NegativeHits));
@@ -78,7 +80,7 @@ pub async fn decide(
         },
         Err(error) => RefundResult::Failed(error),
     };
-    Ok(RlsDecision { charged, refund, headers: app.ratelimit_headers })
+    Ok(RlsDecision { charged, refund, headers: app.ratelimit_headers, at: app.engine.clock().now() })
 }
 
 impl RlsDecision {
@@ -86,7 +88,7 @@ impl RlsDecision {
     pub fn response<'r>(&'r self, request: &RlsRequest<'_>, details: Details) -> RlsResponse<'r> {
         let charged = self.charged.as_ref().map(|output| &output.answer);
         if let (Some(answer), RefundResult::None) = (charged, &self.refund) {
-            return RlsResponse::new(answer, request, details, self.headers);
+            return RlsResponse::new(answer, request, details, self.headers, self.at);
         }
         let (mut overall, mut annotations) = (Overall::OK, Annotations::default());
         let mut statuses =
@@ -94,12 +96,12 @@ impl RlsDecision {
         if let Some(answer) = charged {
             overall = Overall::from_answer(answer);
             annotations = Annotations::new(answer, details, self.headers);
-            statuses.charged = DescriptorStatus::for_descriptors(answer, request, HitsMode::Charge);
+            statuses.charged = DescriptorStatus::for_descriptors(answer, request, HitsMode::Charge, self.at);
         }
         match &self.refund {
             RefundResult::None => {}
             RefundResult::Done(output) => {
-                statuses.refunded = RefundRequest::statuses(request, &output.answer);
+                statuses.refunded = RefundRequest::statuses(request, &output.answer, self.at);
             }
             RefundResult::Failed(EngineError::Store(_)) => {
                 overall = Overall { degraded: true, ..overall };
@@ -155,8 +157,12 @@ impl<'q> RefundRequest<'q> {
     }
 
     /// The statuses of the refunded descriptors. A refund is never over a limit.
-    fn statuses<'r>(request: &RlsRequest<'_>, answer: &'r Answer) -> DescriptorStatuses<'r> {
-        let mut statuses = DescriptorStatus::for_descriptors(answer, request, HitsMode::Refund);
+    fn statuses<'r>(
+        request: &RlsRequest<'_>,
+        answer: &'r Answer,
+        now: Timestamp,
+    ) -> DescriptorStatuses<'r> {
+        let mut statuses = DescriptorStatus::for_descriptors(answer, request, HitsMode::Refund, now);
         statuses.iter_mut().for_each(|status| status.code = RlsCode::Ok);
         statuses
     }
@@ -178,6 +184,6 @@ fn merge_statuses<'r>(request: &RlsRequest<'_>, results: &DescriptorResults<'r>)
     };
     let descriptors = request.descriptors().iter();
     descriptors
-        .map(|descriptor| next(descriptor.hits).copied().unwrap_or(DescriptorStatus::UNLIMITED))
+        .map(|descriptor| next(descriptor.hits).copied().unwrap_or(DescriptorStatus::NO_LIMIT))
         .collect()
 }

@@ -2,7 +2,8 @@
 
 use smallvec::SmallVec;
 use tidegate::rules::{Action, Answer, AnswerKind, LimitAnswer};
-use tidegate::{AlgorithmName, Wait};
+use tidegate::{Algorithm, AlgorithmName, Nanos, Timestamp, Wait};
+use tidegate_core::algorithm::{Edges, PackedAlgorithm};
 
 use super::{Annotations, Details, DynamicMetadata, Header, HitsMode, RlsDescriptor, RlsRequest, RlsUnit};
 use crate::serve::headers::{is_shown, retry_after_seconds};
@@ -60,15 +61,17 @@ pub struct DescriptorStatus<'r> {
     pub limit: Option<CurrentLimit<'r>>,
     /// What that limit would still allow.
     pub remaining: u32,
-    /// Seconds, rounded up: until a denied descriptor would be allowed, else until the key is as if never used. `None`
-    /// if that is never, or without a limit.
+    /// Seconds, rounded up: for a fixed window that is aligned to the epoch, until it ends. For other limits, until a
+    /// denied descriptor would be allowed, else until the key is as if never used. `None` if that is never, or without
+    /// a limit.
     pub until_reset_seconds: Option<u64>,
 }
 
 /// The limit that decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CurrentLimit<'r> {
-    /// The limit's name, else its rule's; empty if the request brought the limit.
+    /// The limit's name, else its rule's. Empty if the request brought the limit, and for a limit without a name in a
+    /// file for envoyproxy/ratelimit.
     pub name: &'r str,
     /// The limit's units.
     pub requests_per_unit: u32,
@@ -109,8 +112,9 @@ impl<'r> RlsResponse<'r> {
         request: &RlsRequest<'_>,
         details: Details,
         headers: RateLimitHeaders,
+        now: Timestamp,
     ) -> Self {
-        let statuses = DescriptorStatus::for_descriptors(answer, request, HitsMode::Charge);
+        let statuses = DescriptorStatus::for_descriptors(answer, request, HitsMode::Charge, now);
         Self::from_parts(Overall::from_answer(answer), Annotations::new(answer, details, headers), statuses)
     }
 
@@ -127,19 +131,22 @@ impl<'r> RlsResponse<'r> {
 
 impl<'r> DescriptorStatus<'r> {
     /// The status if no limit matches.
-    pub const UNLIMITED: Self =
+    pub const NO_LIMIT: Self =
         Self { code: RlsCode::Ok, limit: None, remaining: 0, until_reset_seconds: None };
+    /// The status of a descriptor that is unlimited in a file for envoyproxy/ratelimit.
+    const UNLIMITED: Self = Self { remaining: u32::MAX, ..Self::NO_LIMIT };
 
     /// The statuses of the descriptors that this answer is about: those to charge, or those to refund.
     pub fn for_descriptors(
         answer: &'r Answer,
         request: &RlsRequest<'_>,
         hits: HitsMode,
+        now: Timestamp,
     ) -> DescriptorStatuses<'r> {
         let descriptors = request.descriptors().iter().filter(|descriptor| descriptor.hits == hits);
         descriptors
             .enumerate()
-            .map(|(index, descriptor)| Self::for_descriptor(answer, index, descriptor))
+            .map(|(index, descriptor)| Self::for_descriptor(answer, index, descriptor, now))
             .collect()
     }
 
@@ -147,11 +154,20 @@ impl<'r> DescriptorStatus<'r> {
     ///
     /// Envoy turns the numbers into headers for clients. So they come from a limit that clients may see; if there is
     /// none, from an observed limit, as in envoyproxy/ratelimit; and never from a limit that shadow-bans.
-    fn for_descriptor(answer: &'r Answer, index: usize, descriptor: &RlsDescriptor) -> Self {
-        let Some(decider) = answer.descriptor_decider(index) else { return Self::UNLIMITED };
+    fn for_descriptor(
+        answer: &'r Answer,
+        index: usize,
+        descriptor: &RlsDescriptor,
+        now: Timestamp,
+    ) -> Self {
+        let Some(decider) = answer.descriptor_decider(index) else {
+            return if answer.is_unlimited(index) { Self::UNLIMITED } else { Self::NO_LIMIT };
+        };
         let code = match decider.kind {
             // Over a quota the request passes. Only this status shows it, as in envoyproxy/ratelimit.
             AnswerKind::Denied | AnswerKind::Unavailable | AnswerKind::OverQuota => RlsCode::OverLimit,
+            // In a dry run of all rules only the overall code changes.
+            AnswerKind::ShadowDenied if decider.is_global_shadow() => RlsCode::OverLimit,
             _ => RlsCode::Ok,
         };
         let is_own = |limit: &LimitAnswer<'_>| limit.descriptor == index;
@@ -159,13 +175,14 @@ impl<'r> DescriptorStatus<'r> {
         let is_ban = |limit: &LimitAnswer<'_>| matches!(limit.limit.action, Action::ShadowBan);
         let limit = shown.or_else(|| answer.decider_among(|limit| is_own(limit) && !is_ban(limit)));
         match limit {
-            Some(limit) => Self { code, ..Self::from_limit(&limit, descriptor) },
-            None => Self { code, ..Self::UNLIMITED },
+            Some(limit) => Self { code, ..Self::from_limit(&limit, descriptor, now) },
+            None => Self { code, ..Self::NO_LIMIT },
         }
     }
 
-    fn from_limit(limit: &LimitAnswer<'r>, descriptor: &RlsDescriptor) -> Self {
+    fn from_limit(limit: &LimitAnswer<'r>, descriptor: &RlsDescriptor, now: Timestamp) -> Self {
         let until = match limit.kind {
+            _ if is_epoch_window(limit) => Wait::of(until_window_ends(limit, now)),
             AnswerKind::Denied | AnswerKind::Unavailable | AnswerKind::OverQuota => limit.outcome.retry_after,
             _ => Wait::of(limit.outcome.reset_after),
         };
@@ -183,12 +200,8 @@ impl<'r> DescriptorStatus<'r> {
 impl<'r> CurrentLimit<'r> {
     fn from_limit(answer: &LimitAnswer<'r>, descriptor: &RlsDescriptor) -> Self {
         let limit = &answer.limit.limit;
-        let name = match (descriptor.limit, limit.name()) {
-            // A descriptor with its own limit matches no other limit.
-            (Some(_), _) => "",
-            (None, Some(name)) => name,
-            (None, None) => &answer.rule.name,
-        };
+        // A descriptor with its own limit matches no other limit.
+        let name = if descriptor.limit.is_some() { "" } else { answer.public_name() };
         // Leases have no window, only a ttl.
         let unit = match limit.algorithm_name() {
             AlgorithmName::Concurrency => RlsUnit::Unknown,
@@ -196,6 +209,23 @@ impl<'r> CurrentLimit<'r> {
         };
         Self { name, requests_per_unit: saturating_u32(answer.current_limit()), unit }
     }
+}
+
+/// Whether the limit is a fixed window that is aligned to the epoch.
+fn is_epoch_window(limit: &LimitAnswer<'_>) -> bool {
+    match limit.limit.limit.algorithm() {
+        Algorithm::Packed(PackedAlgorithm::FixedWindow(window)) => *window.edges() == Edges::Epoch,
+        _ => false,
+    }
+}
+
+/// How long the window lasts. A key that was not used has no window yet.
+fn until_window_ends(limit: &LimitAnswer<'_>, now: Timestamp) -> Nanos {
+    if limit.outcome.reset_after > Nanos::ZERO {
+        return limit.outcome.reset_after;
+    }
+    let window_ns = limit.limit.limit.rate().window_ns();
+    Nanos::new((window_ns - now.as_nanos() % window_ns).into())
 }
 
 fn saturating_u32(number: u64) -> u32 {

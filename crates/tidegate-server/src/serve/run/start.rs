@@ -168,7 +168,7 @@ fn load_rules(args: &ServeArgs) -> Result<(Vec<Domain>, Option<Source>), Command
         Some(SourceUpdate::Invalid(report)) => Err(report),
         // Not possible on the first poll.
         Some(SourceUpdate::Unchanged) => rules::load_with(&args.rules, options),
-        None => rules::parse(example::EXAMPLE_NAME, example::EXAMPLE),
+        None => rules::parse_with(example::EXAMPLE_NAME, example::EXAMPLE, options),
     };
     match loaded {
         Ok(LoadedRules { domains, report, .. }) => {

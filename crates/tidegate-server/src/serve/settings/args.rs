@@ -10,8 +10,8 @@ use std::time::Duration;
 use clap::{ArgAction, Parser, ValueHint};
 
 use super::values::{
-    self, LogFormat, LogKeys, LogLevel, MetricsAccess, NegativeHits, PrintAddresses, ProtectedMode,
-    RateLimitHeaders, RlsDetails, UnknownDomain,
+    self, CountingMode, LogFormat, LogKeys, LogLevel, MetricsAccess, NegativeHits, PrintAddresses,
+    ProtectedMode, RateLimitHeaders, RlsDetails, UnknownDomain,
 };
 use super::{EnvoyRatelimitEnv, Secret, StoreLocation};
 use crate::serve::listen::Address;
@@ -53,6 +53,15 @@ pub struct ServeArgs {
     /// Whether to read the environment variables of envoyproxy/ratelimit; see docs/migrating-from-envoy-ratelimit.md
     #[arg(long, env = "TIDEGATE_ENVOY_RATELIMIT_ENV", value_name = "WHEN", value_enum, default_value_t)]
     pub envoy_ratelimit_env: EnvoyRatelimitEnv,
+
+    /// What the limits of files for envoyproxy/ratelimit count
+    #[arg(long, env = "TIDEGATE_COUNTING", value_name = "HOW", value_enum, default_value_t)]
+    pub counting: CountingMode,
+
+    /// Dry run of all rules: count and report everything, deny and delay nothing
+    #[arg(long, env = "TIDEGATE_GLOBAL_SHADOW", value_name = "BOOL", default_value_t, action = ArgAction::Set,
+        num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub global_shadow: bool,
 
     /// How often to check rules and certificates for changes
     #[arg(long, env = "TIDEGATE_RELOAD_EVERY", value_name = "TIME", default_value = "1s",

@@ -41,7 +41,7 @@ pub use envoy_ratelimit::{
 pub use secret::{EmptySecret, Secret};
 pub use store::StoreLocation;
 pub use values::{
-    LogFormat, LogKeys, LogLevel, MetricsAccess, NegativeHits, PrintAddresses, ProtectedMode,
+    CountingMode, LogFormat, LogKeys, LogLevel, MetricsAccess, NegativeHits, PrintAddresses, ProtectedMode,
     RateLimitHeaders, RlsDetails, UnknownDomain,
 };
 
@@ -64,11 +64,13 @@ pub struct Settings {
 }
 
 impl ServeArgs {
-    /// How to load files for envoyproxy/ratelimit.
+    /// How to load rules files.
     pub fn load_options(&self) -> LoadOptions {
         let mut options = LoadOptions::default();
         options.merge_domains = self.merge_domain_config;
         options.ignore_dotfiles = self.ignore_dotfiles;
+        options.counting = self.counting.into();
+        options.global_shadow = self.global_shadow;
         options
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use tidegate::WAITERS_MAX;
+use tidegate::rules::Counting;
 use tidegate::snapshot::SNAPSHOT_EVERY_MIN;
 use tidegate_core::PLAN_CHARGES_MAX;
 use tidegate_core::text::parse_duration;
@@ -124,6 +125,29 @@ pub enum RateLimitHeaders {
     XRateLimit,
     /// None of them; only Retry-After
     None,
+}
+
+/// What the limits of files for envoyproxy/ratelimit count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub enum CountingMode {
+    /// Every hit, also beyond the limit, for each descriptor separately
+    #[default]
+    Upstream,
+    /// Every hit, but if a descriptor is over its limit, only those that are: STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT
+    UpstreamStop,
+    /// All hits of a request that passes, none of a request that is denied
+    None,
+}
+
+impl From<CountingMode> for Counting {
+    fn from(mode: CountingMode) -> Self {
+        match mode {
+            CountingMode::Upstream => Self::Upstream,
+            CountingMode::UpstreamStop => Self::UpstreamStop,
+            CountingMode::None => Self::None,
+        }
+    }
 }
 
 /// The maximum of all durations. A longer one is probably a mistake.

@@ -5,6 +5,7 @@ mod answers;
 mod concurrency;
 mod dead_clients;
 mod drain;
+mod envoy_files;
 mod errors;
 mod health;
 mod hits;

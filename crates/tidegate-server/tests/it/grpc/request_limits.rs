@@ -39,15 +39,19 @@ async fn a_request_limit_replaces_the_rules() {
 }
 
 #[tokio::test]
-async fn a_request_limit_needs_no_rule() {
-    let server = Server::with_rules(RULES).await;
+async fn a_request_limit_needs_a_domain_but_no_rule() {
+    let server = Server::with_rules("domain: api\nrules: []").await;
     let mut client = server.client().await;
-    let mut elsewhere = request([limited("a", 1, Unit::Year as i32)]);
-    elsewhere.domain = "elsewhere".to_owned();
-    assert_eq!(send(&mut client, elsewhere.clone()).await.overall_code, OK);
-    assert_eq!(send(&mut client, elsewhere).await.overall_code, OVER_LIMIT);
-    // Another domain has another counter.
-    assert_eq!(send(&mut client, request([limited("a", 1, Unit::Year as i32)])).await.overall_code, OK);
+    let known = request([limited("a", 1, Unit::Year as i32)]);
+    assert_eq!(send(&mut client, known.clone()).await.overall_code, OK);
+    assert_eq!(send(&mut client, known.clone()).await.overall_code, OVER_LIMIT);
+    let mut unknown = known;
+    unknown.domain = "elsewhere".to_owned();
+    for _ in 0..3 {
+        let answer = send(&mut client, unknown.clone()).await;
+        assert_eq!((answer.overall_code, answer.statuses[0].code), (OK, OK));
+        assert_eq!(answer.statuses[0].current_limit, None);
+    }
 }
 
 #[tokio::test]

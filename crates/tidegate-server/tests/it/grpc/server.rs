@@ -8,7 +8,7 @@ use envoy_types::pb::envoy::extensions::common::ratelimit::v3::RateLimitDescript
 use envoy_types::pb::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::Entry;
 use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_service_client::RateLimitServiceClient;
 use envoy_types::pb::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
-use tidegate::rules;
+use tidegate::rules::{self, LoadOptions};
 use tidegate_server::serve::grpc::Grpc;
 use tidegate_server::serve::listen::{AcceptOptions, Address, Listener};
 use tidegate_server::serve::rls::Details;
@@ -47,6 +47,11 @@ impl Server {
 
     pub async fn with(rules: &str, bounds: Bounds, details: Details) -> Self {
         Self::start(app_with_rules(rules), bounds, details).await
+    }
+
+    pub async fn with_options(rules: &str, options: LoadOptions, bounds: Bounds, details: Details) -> Self {
+        let domains = rules::parse_with("rules.yaml", rules, options).unwrap().domains;
+        Self::start(App::in_memory(domains).unwrap(), bounds, details).await
     }
 
     async fn start(app: App, bounds: Bounds, details: Details) -> Self {

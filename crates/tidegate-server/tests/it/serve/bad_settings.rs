@@ -76,7 +76,7 @@ fn all_errors_of_a_file_are_reported() {
         (6, 13, "expected a value, found a mapping", "give `memory_max` a value"),
         (7, 14, "`workers` takes one value, but the file gives 2", "keep one of them"),
         (8, 7, "`` is not a listen address", "127.0.0.1:8080"),
-        (9, 1, "unknown setting `config`", "the settings are: "),
+        (9, 1, "unknown setting `config`", "= help: "),
     ];
     for (line, column, problem, hint) in message {
         for text in [&*format!("{path}:{line}:{column}\n"), problem, hint] {

@@ -31,7 +31,6 @@ fn the_files_and_addresses_of_the_environment_are_used() {
         ("PORT", "0"),
         ("GRPC_HOST", "127.0.0.1"),
         ("GRPC_PORT", "0"),
-        ("SHADOW_MODE", "true"),
         ("GRPC_MAX_CONNECTION_AGE", "1h"),
         ("USE_STATSD", "false"),
     ];
@@ -45,6 +44,23 @@ fn the_files_and_addresses_of_the_environment_are_used() {
     }
     assert!(!server.log().contains("USE_STATSD"), "{}", server.log());
     server.stop();
+}
+
+#[test]
+fn shadow_mode_lets_everything_pass() {
+    let directory = Directory::new();
+    let rules = directory.write("edge.yaml", FILE);
+    let args = [&HTTP_ONLY[..], &["--http", "127.0.0.1:0", "--rules", &rules]].concat();
+    for variables in [
+        &[("TIDEGATE_ENVOY_RATELIMIT_ENV", "on"), ("SHADOW_MODE", "true"), ("HOST", "127.0.0.1")][..],
+        &[("TIDEGATE_GLOBAL_SHADOW", "true")],
+    ] {
+        let server = Server::start_with_env(&args, variables);
+        for _ in 0..3 {
+            assert_eq!(status(&server), 200, "{variables:?}");
+        }
+        server.stop();
+    }
 }
 
 #[test]

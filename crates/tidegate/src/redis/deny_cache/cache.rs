@@ -67,11 +67,13 @@ impl ReplyTime {
 }
 
 impl DenialCaching {
-    /// Enabled if the cache may deny at least one charge of the plan. Disabled if a limit counts denied
-    /// attempts, because Redis must count them, or holds leases, because those are released at any time.
+    /// Enabled if the cache may deny at least one charge of the plan. Disabled if a log counts denied attempts,
+    /// because Redis must count them, or a limit holds leases, because those are released at any time.
     pub(crate) fn for_plan(plan: &RedisPlan) -> Self {
-        let is_monotonic = |charge: &RedisCharge| {
-            !charge.algorithm.counts_denied() && !matches!(charge.algorithm, Algorithm::Leases(_))
+        let is_monotonic = |charge: &RedisCharge| match &charge.algorithm {
+            Algorithm::Packed(_) => true,
+            Algorithm::UsageLog(_) => !charge.algorithm.counts_denied(),
+            Algorithm::Leases(_) => false,
         };
         let is_enabled = plan.charges.iter().any(is_cacheable) && plan.charges.iter().all(is_monotonic);
         if is_enabled { Self::Enabled } else { Self::Disabled }
@@ -154,9 +156,15 @@ impl DenyCache {
         let mut decision = OutcomeKind::Allowed;
         for charge in &plan.charges {
             let key = self.with_shard(&charge.key, |shard| shard.get(&charge.key, now))?;
+            // Redis must count an attempt as long as it can change a decision. A window that is past L stays over.
+            if charge.algorithm.counts_denied()
+                && outcome_kind(charge, 0, &key.state, key.latest_server_time)? == OutcomeKind::Allowed
+            {
+                return None;
+            }
             if is_cacheable(charge)
                 && key.usable_for == UsableFor::Denials
-                && outcome_kind(charge, &key.state, key.latest_server_time)? == OutcomeKind::Denied
+                && outcome_kind(charge, charge.cost, &key.state, key.latest_server_time)? == OutcomeKind::Denied
             {
                 decision = OutcomeKind::Denied;
             }
@@ -204,9 +212,9 @@ fn is_cacheable(charge: &RedisCharge) -> bool {
     charge.role == Role::Enforced && charge.deny_cache == Caching::On
 }
 
-/// What a limit says about a charge; none if the state is of another algorithm.
-fn outcome_kind(charge: &RedisCharge, state: &KeyState, now: Timestamp) -> Option<OutcomeKind> {
-    let timed_cost = TimedCost { now, cost: charge.cost };
+/// What a limit says about a cost; none if the state is of another algorithm.
+fn outcome_kind(charge: &RedisCharge, cost: u64, state: &KeyState, now: Timestamp) -> Option<OutcomeKind> {
+    let timed_cost = TimedCost { now, cost };
     match (&charge.algorithm, state) {
         (Algorithm::Packed(algorithm), KeyState::Packed(state)) => {
             Some(algorithm.outcome_kind(state, timed_cost))

@@ -179,7 +179,7 @@ fn entries_and_bytes_are_bounded_and_the_newest_stay() {
 }
 
 #[test]
-fn plans_that_count_attempts_or_hold_leases_are_not_cached() {
+fn logs_that_count_attempts_and_leases_are_not_cached() {
     let plain = charge("plain", "10/s", 1);
     let is_cached =
         |charges: &[RedisCharge]| DenialCaching::for_plan(&redis_plan(charges)) == DenialCaching::Enabled;
@@ -193,6 +193,8 @@ fn plans_that_count_attempts_or_hold_leases_are_not_cached() {
     for text in texts {
         assert!(!is_cached(&[plain.clone(), charge("other", text, 1)]), "{text}");
     }
+    let counting = charge("other", "{algorithm: fixed_window, limit: 1, per: 1h, count_denied: true}", 1);
+    assert!(is_cached(&[plain.clone(), counting]));
     let observed = RedisCharge { role: Role::Observed, ..plain.clone() };
     assert!(!is_cached(std::slice::from_ref(&observed)));
     assert!(is_cached(&[observed, plain]));

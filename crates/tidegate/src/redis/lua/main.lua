@@ -170,7 +170,8 @@ while offset <= #bytes do
           end
           readers[algorithm] = reader
         end
-        term = reader(term_bytes, flags % 2 == 1, flags % 4 >= 2, flags >= 4)
+        term = reader(term_bytes, flags % 2 == 1, flags % 4 >= 2, flags % 8 >= 4)
+        term.counts_if_over = flags >= 8
         terms[number] = term
       end
       group_terms[at], group_key_indexes[at], group_strides[at] = term, key_high * 256 + key_low, stride

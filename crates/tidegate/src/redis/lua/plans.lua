@@ -1,7 +1,8 @@
 -- Plans of several charges, and all ops except the check of one charge, which is in main.lua.
 --
 -- A plan is charged if all its enforced charges fit. If one does not fit, only limits that count denied
--- attempts are charged. A charge without a cost changes nothing.
+-- attempts are charged. A limit that counts them only if it is over itself is spared if only others are over,
+-- enforced or not. A charge without a cost changes nothing.
 
 -- `keys_state` is the state of the call in main.lua. Each function takes a group: its first plan, the number of
 -- plans and charges, and for each charge a term, the index of its key and the stride to the key of the next
@@ -39,9 +40,9 @@ local function define_plans(keys_state, agree_on_lease)
     for at = 1, group.charges do group.key_indexes[at] = group.key_indexes[at] + group.strides[at] end
   end
 
-  -- Whether the plan is admitted; nil if a state cannot be read.
+  -- Whether the plan is admitted; nil if a state cannot be read. Also whether a charge does not fit.
   local function decide(group, plan)
-    local is_admitted = true
+    local is_admitted, is_any_over = true, false
     for at = 1, group.charges do
       local term, key_index = group.terms[at], group.key_indexes[at]
       local fits
@@ -51,19 +52,24 @@ local function define_plans(keys_state, agree_on_lease)
         return nil
       end
       charge_fits[at] = fits
-      if not fits and not term.is_observed then is_admitted = false end
+      if not fits then
+        is_any_over = true
+        if not term.is_observed then is_admitted = false end
+      end
     end
-    return is_admitted
+    return is_admitted, is_any_over
   end
 
-  local function charge(group, is_admitted, lease)
+  local function charge(group, is_admitted, is_any_over, lease)
     if is_admitted and lease then
       lease.expires_us, lease.expires_ns, lease.fence =
         agree_on_lease(lease, group.terms, group.charges, decided_a, decided_b)
     end
     for at = 1, group.charges do
       local term, key_index = group.terms[at], group.key_indexes[at]
-      if not term.is_zero_cost and (is_admitted or term.counts_denied) then
+      local is_due = is_admitted or term.counts_denied
+      if term.counts_if_over and is_any_over and charge_fits[at] then is_due = false end
+      if is_due and not term.is_zero_cost then
         local state, expires =
           term.charge(term, charge_fits[at], decided_a[at], decided_b[at], decided_c[at], state_at(key_index), lease)
         if state ~= nil then set_state(key_index, state, expires) end
@@ -77,9 +83,9 @@ local function define_plans(keys_state, agree_on_lease)
       if group.terms[at].has_leases and not lease then lease = { owner = NO_OWNER, ttl_us = 0, ttl_ns = 0 } end
     end
     for plan = group.first_plan, group.first_plan + group.plans - 1 do
-      local is_admitted = decide(group, plan)
+      local is_admitted, is_any_over = decide(group, plan)
       if is_admitted then admit(plan) end
-      if writes and is_admitted ~= nil then charge(group, is_admitted, lease) end
+      if writes and is_admitted ~= nil then charge(group, is_admitted, is_any_over, lease) end
       next_plan(group)
     end
   end
@@ -87,7 +93,7 @@ local function define_plans(keys_state, agree_on_lease)
   -- Counts a denied attempt. A charge needs the results of `decide`.
   local function deny(group)
     for plan = group.first_plan, group.first_plan + group.plans - 1 do
-      if decide(group, plan) ~= nil then charge(group, false) end
+      if decide(group, plan) ~= nil then charge(group, false, true) end
       next_plan(group)
     end
   end

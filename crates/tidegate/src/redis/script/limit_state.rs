@@ -44,10 +44,15 @@ pub(crate) fn preview_outcomes(
             .filter_map(|(charge, state)| Some((charge, LimitState::new(&charge.algorithm, state)?)))
     };
     let grant = plan_grant(limit_states(), at, decision).map(|grant_part| grant_part.grant(None));
+    let timed_cost = |charge: &RedisCharge| TimedCost { now: at, cost: charge.cost };
+    let is_over = |(charge, limit_state): (&RedisCharge, LimitState<'_>)| {
+        limit_state.outcome_kind(timed_cost(charge)) == OutcomeKind::Denied
+    };
+    let is_any_over = decision == OutcomeKind::Denied || limit_states().any(is_over);
     let preview = |(charge, limit_state): (&RedisCharge, LimitState<'_>)| {
-        let timed_cost = TimedCost { now: at, cost: charge.cost };
-        let charge_decision =
-            ChargeDecision { outcome: limit_state.outcome_kind(timed_cost), decision, role: charge.role };
+        let timed_cost = timed_cost(charge);
+        let outcome = limit_state.outcome_kind(timed_cost);
+        let charge_decision = ChargeDecision { outcome, decision, role: charge.role, is_any_over };
         limit_state.preview(timed_cost, charge_decision, grant)
     };
     limit_states().map(preview).collect()
@@ -78,8 +83,8 @@ pub(super) fn plan_grant<'a>(
 ) -> Option<GrantPart> {
     let grant_part = |(charge, limit_state): (&RedisCharge, LimitState<'_>)| match limit_state {
         LimitState::Leases(algorithm, leases) => {
-            let is_charged = algorithm.is_charged(TimedCost { now: at, cost: charge.cost }, decision);
-            is_charged.then(|| GrantPart::new(algorithm, leases, charge.role, at))
+            // Leases count no denied attempts.
+            (charge.cost > 0 && decision == OutcomeKind::Allowed).then(|| GrantPart::new(algorithm, leases, charge.role, at))
         }
         _ => None,
     };
@@ -126,7 +131,7 @@ impl<'a> LimitState<'a> {
             Self::Packed(algorithm, state) => algorithm.preview(state, timed_cost, charge_decision),
             Self::UsageLog(algorithm, state) => algorithm.preview(state, timed_cost, charge_decision),
             Self::Leases(algorithm, leases) => match grant {
-                Some(grant) if algorithm.is_charged(timed_cost, charge_decision.decision) => {
+                Some(grant) if algorithm.is_charged(timed_cost, charge_decision) => {
                     // A summary has everything except what the time to retry depends on.
                     let mut after = match charge_decision.outcome {
                         OutcomeKind::Allowed => algorithm.summary(leases, timed_cost.now),
@@ -174,7 +179,7 @@ impl<'a> LimitStateMut<'a> {
             }
             Self::Leases(algorithm, state) => {
                 if let Some(grant) = grant
-                    && algorithm.is_charged(timed_cost, charge_decision.decision)
+                    && algorithm.is_charged(timed_cost, charge_decision)
                 {
                     hold(state, grant, timed_cost);
                 }

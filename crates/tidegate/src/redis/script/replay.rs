@@ -164,8 +164,9 @@ impl Replay {
         let ttl = if let Op::Acquire { ttl, .. } = plan.op { ttl } else { None };
         let grant_part = limit_state::plan_grant(self.limit_states(replayed), self.at, decision);
         let grant = grant_part.map(|grant_part| grant_part.grant(ttl));
+        let is_any_over = decision == OutcomeKind::Denied || kinds.contains(&OutcomeKind::Denied);
         let with_cost = |(charge, kind): (&RedisCharge, &OutcomeKind)| {
-            (timed_cost(charge), ChargeDecision { outcome: *kind, decision, role: charge.role })
+            (timed_cost(charge), ChargeDecision { outcome: *kind, decision, role: charge.role, is_any_over })
         };
         let charge_decisions: SmallVec<[(TimedCost, ChargeDecision); 2]> =
             plan.charges.iter().zip(&kinds).map(with_cost).collect();
@@ -298,7 +299,11 @@ impl Replay {
     fn states_to_return(&self, replayed: ReplayedPlan<'_>) -> Option<KeyStates> {
         let is_denied = matches!(replayed.plan.op, Op::Check) && replayed.admitted == OutcomeKind::Denied;
         let is_cacheable = |(charge, limit_state): (&RedisCharge, LimitState<'_>)| match limit_state {
-            LimitState::Packed(..) => !charge.algorithm.counts_denied(),
+            // A window that is past L denies until it ends, whether Redis counts further attempts or not.
+            LimitState::Packed(..) => {
+                !charge.algorithm.counts_denied()
+                    || limit_state.outcome_kind(TimedCost { now: self.at, cost: 0 }) == OutcomeKind::Denied
+            }
             LimitState::UsageLog(_, usage_log) => {
                 !charge.algorithm.counts_denied() && usage_log.heap_bytes() <= STATE_HEAP_BYTES_MAX
             }

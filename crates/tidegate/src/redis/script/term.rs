@@ -6,7 +6,7 @@
 
 use smallvec::SmallVec;
 use tidegate_core::algorithm::{
-    Arrival, Calendar, Edges, FixedWindow, Gcra, PackedAlgorithm, SlidingWindow, UsageLogAlgorithm,
+    Arrival, Calendar, CountDenied, Edges, FixedWindow, Gcra, PackedAlgorithm, SlidingWindow, UsageLogAlgorithm,
 };
 use tidegate_core::{Algorithm, Nanos, Rate, Role, Timestamp};
 
@@ -32,6 +32,7 @@ pub(super) const LEASE_UNITS_MAX: u64 = 1 << 40;
 const OBSERVED: u8 = 1;
 const COUNTS_DENIED: u8 = 2;
 const ZERO_COST: u8 = 4;
+const COUNTS_IF_OVER: u8 = 8;
 
 const GCRA: u8 = 1;
 const TOKEN_BUCKET: u8 = 2;
@@ -129,7 +130,8 @@ impl TermWriter {
         let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
         let flags = flag(charge.role == Role::Observed, OBSERVED)
             | flag(charge.algorithm.counts_denied(), COUNTS_DENIED)
-            | flag(charge.cost == 0, ZERO_COST);
+            | flag(charge.cost == 0, ZERO_COST)
+            | flag(charge.algorithm.count_denied() == CountDenied::IfOver, COUNTS_IF_OVER);
         // The algorithm's number is written later, with the rest.
         Self { bytes: SmallVec::from_slice(&[0, flags]) }
     }

@@ -67,6 +67,11 @@ impl Extension<'_> {
         Some(self.limits)
     }
 
+    /// Whether it sets an option of the limit.
+    pub fn sets(&self, name: &str) -> bool {
+        self.option(name).is_some()
+    }
+
     fn option(&self, name: &str) -> Option<&Field<'_>> {
         self.options.iter().find(|option| option.key.text() == Some(name))
     }

@@ -6,7 +6,7 @@ use tidegate_core::rules::{Action, KeySpec, RuleLimit};
 use super::extension::{self, Extension};
 use super::rate_limit::{self, RateLimit, RateSpec};
 use super::{mapping, scalars};
-use crate::rules::Span;
+use crate::rules::{Counting, Span};
 use crate::rules::diagnostic::Diagnostic;
 use crate::rules::file::{LimitNames, LimitSpans, Spanned};
 use crate::rules::native::{DescriptorSettings, LIMITS_PER_RULE_MAX, StoreSettings};
@@ -28,6 +28,7 @@ pub(super) fn read(
     fields: &mut Fields<'_>,
     key: KeySpec,
     levels: Depth,
+    counting: Counting,
 ) -> DescriptorLimits {
     let mode = read_mode(reader, fields);
     let detailed_metric = fields.value("detailed_metric").and_then(|node| scalars::boolean(reader, node));
@@ -45,7 +46,7 @@ pub(super) fn read(
     match rate_limit {
         Some(field) => {
             let Some(rate_limit) = rate_limit::read(reader, field.value) else { return descriptor };
-            let limits = limits_with_rate_limit(reader, &rate_limit, extension, &settings);
+            let limits = limits_with_rate_limit(reader, &rate_limit, extension, &settings, counting);
             descriptor.names = rate_limit.names;
             descriptor.limits = limits;
         }
@@ -54,6 +55,11 @@ pub(super) fn read(
         }
     }
     descriptor
+}
+
+/// Whether a limit with this action may count denied requests. The others let requests pass later or beyond the limit.
+fn may_count_denied(action: &Action) -> bool {
+    matches!(action, Action::Reject | Action::Shadow | Action::ShadowBan | Action::Quota)
 }
 
 /// The depth of a descriptor.
@@ -80,6 +86,7 @@ fn limits_with_rate_limit(
     rate_limit: &RateLimit<'_>,
     extension: Option<Extension<'_>>,
     settings: &DescriptorSettings,
+    counting: Counting,
 ) -> Option<Vec<(RuleLimit, LimitSpans)>> {
     let RateSpec::Limited { limit, per } = &rate_limit.rate else {
         if let Some(extension) = extension {
@@ -92,6 +99,9 @@ fn limits_with_rate_limit(
     };
     let node = extension::with_options(reader, rate_limit, limit, per.as_ref(), extension.as_ref())?;
     let (mut limit, spans) = settings.limit(reader, &node)?;
+    if !extension.as_ref().is_some_and(|extension| extension.sets("count_denied")) && may_count_denied(&limit.action) {
+        limit.limit = limit.limit.counting_denied(counting.count_denied());
+    }
     // A limit that gets a name later keeps its counters.
     limit.was = limit.limit.name().map(|_| LimitId::Position(0));
     let mut limits = vec![(limit, spans)];

@@ -9,11 +9,10 @@
 //!
 //! Such a file means the same here: a descriptor is looked up
 //! [level by level](tidegate_core::rules::DescriptorTree). Each limit is a fixed window aligned to the epoch,
-//! counted for the values of all entries. A file that does not load there does not load here. The
+//! counted for the values of all entries. It counts every hit, also beyond the limit, unless
+//! [`Counting`](super::Counting) says otherwise. A file that does not load there does not load here. The
 //! differences:
 //!
-//! - A denied request is charged nowhere. `tidegate: { count_denied: true }` counts it, as
-//!   envoyproxy/ratelimit does.
 //! - Key and value are compared separately, not as `key_value`: `a` with the value `b_c` differs from `a_b`
 //!   with the value `c`.
 //! - Fields without effect cause a warning, and so do names in `replaces` that no limit has.
@@ -32,7 +31,7 @@ mod scalars;
 
 use super::yaml::Node;
 
-pub use convert::{ConvertedRules, convert};
+pub use convert::{ConvertedRules, convert, convert_with};
 pub(super) use read::read;
 pub(super) use replaces::resolve as resolve_replaces;
 pub(super) use rule_name::level_name;

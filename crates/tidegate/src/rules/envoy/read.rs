@@ -9,16 +9,16 @@ use tidegate_core::rules::{
 use super::limits::{self, Depth, DescriptorLimits};
 use super::mapping::{self, Mapping};
 use super::{metadata, rule_name, scalars};
-use crate::rules::Span;
+use crate::rules::{Counting, Span};
 use crate::rules::diagnostic::Diagnostic;
 use crate::rules::file::{FileRule, LimitNames, RuleSpans, RulesFile, Spanned};
 use crate::rules::yaml::{Fields, Node, NodeKind, Reader, printable};
 
 /// The content of the file, if its domain is valid.
-pub(crate) fn read(reader: &mut Reader<'_>, root: &Node) -> Option<RulesFile> {
+pub(crate) fn read(reader: &mut Reader<'_>, root: &Node, counting: Counting) -> Option<RulesFile> {
     let mut fields = Mapping::File.fields(reader, root)?;
     let domain = read_domain(reader, &mut fields);
-    let mut walk = DescriptorWalk::default();
+    let mut walk = DescriptorWalk { counting, ..DescriptorWalk::default() };
     if let Some(list) = fields.value("descriptors") {
         walk.read_level(reader, list);
     }
@@ -27,6 +27,7 @@ pub(crate) fn read(reader: &mut Reader<'_>, root: &Node) -> Option<RulesFile> {
         domain: domain?,
         apply: None,
         lookup: Lookup::DescriptorTree,
+        count_denied: counting.count_denied(),
         pools: Vec::new(),
         rules: walk.rules,
         limit_names: walk.names,
@@ -47,6 +48,7 @@ fn read_domain(reader: &mut Reader<'_>, fields: &mut Fields<'_>) -> Option<Spann
 /// The path to the current descriptor, and the rules found so far.
 #[derive(Default)]
 struct DescriptorWalk {
+    counting: Counting,
     /// The levels above.
     path: Vec<PathLevel>,
     rules: Vec<FileRule>,
@@ -85,7 +87,7 @@ impl DescriptorWalk {
             read_path_level(reader, &mut fields).filter(|level| check_unique(reader, level, first_spans));
         // Descriptors below an invalid one are read too, so that all errors are reported together.
         self.path.push(level.unwrap_or_else(|| PathLevel::unknown(node)));
-        let limits = limits::read(reader, &mut fields, self.key(), Depth(self.path.len()));
+        let limits = limits::read(reader, &mut fields, self.key(), Depth(self.path.len()), self.counting);
         let metadata = fields.value("metadata").map(|node| metadata::read(reader, node)).unwrap_or_default();
         let children = fields.value("descriptors");
         Mapping::Descriptor.finish(reader, fields);
@@ -117,6 +119,7 @@ impl DescriptorWalk {
                 allows_more: false,
             }),
             limits: RuleLimits::Same(limits),
+            limit_name: descriptor.names.name.clone(),
             metadata,
             metric_entries,
             is_placeholder,

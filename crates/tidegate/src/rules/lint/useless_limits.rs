@@ -27,7 +27,7 @@
 //! concurrency limits, limits that count denied attempts or have a least interval, and, as the first limit,
 //! sub-windows that are not strict.
 
-use tidegate_core::algorithm::Align;
+use tidegate_core::algorithm::{Align, CountDenied};
 use tidegate_core::rules::{Action, RuleLimit};
 use tidegate_core::text::write_duration;
 use tidegate_core::{AlgorithmName, LimitSpec};
@@ -113,7 +113,7 @@ fn makes_useless(first: &RuleLimit, second: &RuleLimit) -> bool {
     }
     let (first, second) = (first.limit.spec(), second.limit.spec());
     let Some(admitted) = AdmissionBound::from_spec(&first) else { return false };
-    if second.limit == 0 || second.count_denied == Some(true) || second.min_interval_ns.is_some() {
+    if second.limit == 0 || second.count_denied.is_some_and(|count| count != CountDenied::Never) || second.min_interval_ns.is_some() {
         return false;
     }
     let window_ns = u128::from(second.per_ns);

@@ -1,6 +1,6 @@
 //! Reads one limit, in its text form or its long form.
 
-use tidegate_core::algorithm::{Align, CalendarSpec, Weekday};
+use tidegate_core::algorithm::{Align, CalendarSpec, CountDenied, Weekday};
 use tidegate_core::rules::RuleLimit;
 use tidegate_core::text::{align_hint, parse_number};
 use tidegate_core::{AlgorithmName, Limit, LimitError, LimitId, LimitSpec};
@@ -83,7 +83,7 @@ pub(super) fn read_long_form(reader: &mut Reader<'_>, fields: &mut Fields<'_>) -
         queue: take("queue").and_then(|node| reader.number("queue", node)),
         sub_windows: take("sub_windows").and_then(|node| reader.number("sub_windows", node)),
         strict: take("strict").and_then(|node| reader.boolean(node)),
-        count_denied: take("count_denied").and_then(|node| reader.boolean(node)),
+        count_denied: take("count_denied").and_then(|node| count_denied(reader, node)),
         min_interval_ns: take("min_interval").and_then(|node| reader.duration_ns(node)),
         align: take("align").and_then(|node| align(reader, node)),
         ttl_ns: take("ttl").and_then(|node| reader.duration_ns(node)),
@@ -259,6 +259,14 @@ fn algorithm_name(reader: &mut Reader<'_>, node: &Node) -> Option<AlgorithmName>
             None
         }
     }
+}
+
+fn count_denied(reader: &mut Reader<'_>, node: &Node) -> Option<CountDenied> {
+    if node.plain() == Some(CountDenied::IfOver.as_str()) {
+        return Some(CountDenied::IfOver);
+    }
+    let counts = reader.boolean(node)?;
+    Some(if counts { CountDenied::Always } else { CountDenied::Never })
 }
 
 fn align(reader: &mut Reader<'_>, node: &Node) -> Option<Align> {

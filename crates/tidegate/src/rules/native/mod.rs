@@ -19,6 +19,7 @@ mod store_settings;
 mod style_warnings;
 mod tiers;
 
+use tidegate_core::algorithm::CountDenied;
 use tidegate_core::rules::{Apply, Lookup};
 
 use super::diagnostic::Diagnostic;
@@ -48,8 +49,15 @@ pub(super) fn read(reader: &mut Reader<'_>, root: &Node) -> Option<RulesFile> {
     let rules = rules.and_then(|node| reader.list(node)).unwrap_or_default();
     let rules = rules.iter().filter_map(|node| rule::read(reader, node)).collect();
     fields.finish(reader, "a rules file");
-    let (lookup, limit_names) = (Lookup::Conditions, Vec::new());
-    Some(RulesFile { domain: domain?, apply, lookup, pools, rules, limit_names })
+    Some(RulesFile {
+        domain: domain?,
+        apply,
+        lookup: Lookup::Conditions,
+        count_denied: CountDenied::Never,
+        pools,
+        rules,
+        limit_names: Vec::new(),
+    })
 }
 
 /// The name of a domain, a rule or a pool.

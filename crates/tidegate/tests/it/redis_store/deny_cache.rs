@@ -108,7 +108,6 @@ async fn counted_attempts_and_leases_are_never_denied_from_the_cache() {
     let server = RedisServer::start();
     let store = store(&server.url()).await;
     let texts = [
-        "{algorithm: fixed_window, limit: 2, per: 1000d, align: first_hit, count_denied: true}",
         "{algorithm: sliding_log, limit: 2, per: 1000d, count_denied: true}",
         "{algorithm: concurrency, limit: 2, ttl: 1000d}",
     ];
@@ -125,6 +124,37 @@ async fn counted_attempts_and_leases_are_never_denied_from_the_cache() {
         }
     }
     assert_eq!(store.stats().deny_cache_hits, 0);
+}
+
+/// A window that is past its limit stays over, whether Redis counts further attempts or not.
+#[tokio::test]
+async fn windows_that_count_attempts_are_denied_from_the_cache_when_they_are_past_the_limit() {
+    let server = RedisServer::start();
+    let store = store(&server.url()).await;
+    for counts in ["true", "if_over"] {
+        let text = |limit: u64| {
+            format!("{{algorithm: fixed_window, limit: {limit}, per: 1000d, align: first_hit, count_denied: {counts}}}")
+        };
+        let (small, large) = (counter(&format!("small {counts}"), &text(2)), counter(&format!("large {counts}"), &text(4)));
+        let hits = || store.stats().deny_cache_hits;
+        let before = hits();
+        // 3 and 4 are asked of Redis: only the state before the fourth is past the limit.
+        for _ in 0..4 {
+            let _ = check_cached(&store, "key", &small, 1).await;
+        }
+        assert_eq!(hits(), before, "{counts}");
+        assert!(!check_cached(&store, "key", &small, 1).await.is_allowed());
+        assert!(!check_cached(&store, "key", &small, 0).await.is_allowed());
+        assert_eq!(hits(), before + 2, "{counts}");
+        // Redis must count the attempts of another window as long as it is not past its limit.
+        let both = plan(&[charge("key", &small, 1), charge("key", &large, 1)]);
+        for _ in 0..3 {
+            store.check(&both, Cacheable::ALL).await.unwrap();
+        }
+        assert_eq!(hits(), before + 2, "{counts}");
+        let left = check_cached(&store, "key", &large, 0).await.remaining;
+        assert_eq!(left, if counts == "true" { 1 } else { 4 }, "{counts}");
+    }
 }
 
 #[tokio::test]

@@ -29,7 +29,7 @@ descriptors:
   - name: k
     entries: [{ k: }]
     key: [k]
-    limit: { algorithm: fixed_window, limit: 5, per: 1s }
+    limit: { algorithm: fixed_window, limit: 5, per: 1s, count_denied: true }
     on_store_failure: allow
     deny_cache: false
 ";
@@ -61,7 +61,7 @@ descriptors:
   - name: to_number
     entries: [{ to_number: }]
     key: [to_number]
-    limit: { algorithm: fixed_window, limit: 100, per: 1d }
+    limit: { algorithm: fixed_window, limit: 100, per: 1d, count_denied: true }
   - name: message_type_marketing/to_number_2061234567/...
     entries: [{ message_type: marketing }, { to_number: "2061234567" }, "..."]
     limit: unlimited
@@ -69,14 +69,14 @@ descriptors:
     entries: [{ message_type: marketing }, { to_number: }]
     key: [to_number]
     action: shadow
-    limit: { algorithm: fixed_window, limit: 5, per: 1d, name: marketing }
+    limit: { algorithm: fixed_window, limit: 5, per: 1d, count_denied: true, name: marketing }
   - name: message_type_marketing/...
     entries: [{ message_type: marketing }, "..."]
     limit: unlimited
   - name: message_type
     entries: [{ message_type: }]
     key: [message_type]
-    limit: { algorithm: fixed_window, limit: 50, per: 1s }
+    limit: { algorithm: fixed_window, limit: 50, per: 1s, count_denied: true }
     replaces: [message_type_marketing/to_number]
     metadata: { team: mail }
 "#;

@@ -1,19 +1,23 @@
-//! Random files and requests, decided three times: by the plainest model of envoyproxy/ratelimit (which
-//! charges nothing for a denied request), by the file, and by its conversion.
+//! Random files and requests, decided three times: by the plainest model of envoyproxy/ratelimit, by the file, and by its
+//! conversion. Each way of counting is tried.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
+use proptest::sample::select;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
-use tidegate::rules::envoy::convert;
-use tidegate::{Engine, ManualClock, MemoryStore, Timestamp};
+use tidegate::rules::envoy::convert_with;
+use tidegate::rules::{Answer, Counting, LimitAnswer, LoadOptions, parse_with};
+use tidegate::{Engine, ManualClock, MemoryStore, OutcomeKind, Timestamp};
 use tidegate_core::rules::{AnswerKind, Descriptor, Domain, Entry, Request};
 
 use super::domain;
 use super::generators::{Mode, RandomDescriptor, RandomLimit, file, file_text, request};
+
+const COUNTING: [Counting; 3] = [Counting::Upstream, Counting::UpstreamStop, Counting::None];
 
 /// A limit so small that requests exceed it.
 fn small_limit(number: u32) -> u32 {
@@ -52,13 +56,20 @@ fn matches_wildcard(text: &str, value: &str) -> bool {
 }
 
 /// The usage, by counter and hour.
-#[derive(Default)]
 struct Model {
+    counting: Counting,
     counts: HashMap<(String, u64), u64>,
 }
 
+/// What the model says: the decision, and for each descriptor with a limit whether it is over it, and what remains.
+#[derive(Debug, PartialEq)]
+struct Decided {
+    kind: AnswerKind,
+    statuses: Vec<(usize, bool, u64)>,
+}
+
 impl Model {
-    fn decide(&mut self, file: &[RandomDescriptor], descriptors: &[Descriptor<'_>], hour: u64) -> AnswerKind {
+    fn decide(&mut self, file: &[RandomDescriptor], descriptors: &[Descriptor<'_>], hour: u64) -> Decided {
         let nodes: Vec<_> =
             descriptors.iter().map(|descriptor| find_node(file, descriptor.entries)).collect();
         let replaced: Vec<&str> = nodes
@@ -67,32 +78,84 @@ impl Model {
             .filter(|(node, _)| node.limit != RandomLimit::None)
             .flat_map(|(node, _)| node.replaces.iter().copied())
             .collect();
-        // A counter that appears twice in a request is charged for both together.
-        let mut charges: BTreeMap<String, (&RandomDescriptor, u64)> = BTreeMap::new();
-        for (found, descriptor) in nodes.into_iter().zip(descriptors) {
+        let mut hits = Vec::new();
+        for (index, (found, descriptor)) in nodes.into_iter().zip(descriptors).enumerate() {
             let Some((node, counter)) = found else { continue };
             let is_replaced = node.name.is_some_and(|name| replaced.contains(&name));
             if node.limit == RandomLimit::Some && !is_replaced {
-                charges.entry(counter).or_insert((node, 0)).1 += descriptor.cost;
+                hits.push(Hit { index, node, counter, cost: descriptor.cost });
             }
         }
-        let mut decision = AnswerKind::Allowed;
-        for (counter, (node, cost)) in &charges {
-            let count = self.counts.get(&(counter.clone(), hour)).copied().unwrap_or_default();
-            if count + cost > u64::from(small_limit(node.number)) {
-                decision = decision.max(match node.mode {
-                    Mode::Reject => AnswerKind::Denied,
-                    Mode::Shadow => AnswerKind::ShadowDenied,
-                    Mode::Quota => AnswerKind::OverQuota,
-                });
+        // A counter that appears twice in a request is decided for both together, and counted one after the other.
+        let sum = |counter: &str| -> u64 {
+            hits.iter().filter(|hit| hit.counter == counter).map(|hit| hit.cost).sum()
+        };
+        let is_over = |hit: &Hit<'_>| self.count(hit, hour) + sum(&hit.counter) > hit.limit();
+        let over: Vec<bool> = hits.iter().map(is_over).collect();
+        let is_enforced_over = hits.iter().zip(&over).any(|(hit, over)| hit.node.mode == Mode::Reject && *over);
+        let is_any_over = over.contains(&true);
+        let mut statuses = Vec::new();
+        for (hit, sum_is_over) in hits.iter().zip(&over) {
+            let is_counted = match self.counting {
+                Counting::Upstream => true,
+                Counting::UpstreamStop => *sum_is_over || !is_any_over,
+                Counting::None => !is_enforced_over,
+            };
+            if is_counted {
+                *self.counts.entry((hit.counter.clone(), hour)).or_default() += hit.cost;
             }
+            // If nothing is counted, or a dry run has a say, the sum counts for each of them.
+            let is_separate = self.counting != Counting::None;
+            let count = self.count(hit, hour);
+            let is_over = if is_separate { count > hit.limit() } else { *sum_is_over };
+            statuses.push((hit.index, is_over, hit.limit().saturating_sub(count)));
         }
-        if decision.passes() {
-            for (counter, (_, cost)) in charges {
-                *self.counts.entry((counter, hour)).or_default() += cost;
-            }
+        let over_in = |mode: Mode| {
+            let mut own = hits.iter().zip(&statuses).filter(move |(hit, _)| hit.node.mode == mode);
+            (own.clone().any(|(_, status)| status.1), own.all(|(_, status)| status.1))
+        };
+        let kind = match (over_in(Mode::Reject), over_in(Mode::Quota), over_in(Mode::Shadow)) {
+            ((true, _), _, _) | (_, (true, true), _) => AnswerKind::Denied,
+            (_, (true, _), _) => AnswerKind::OverQuota,
+            (_, _, (true, _)) => AnswerKind::ShadowDenied,
+            _ => AnswerKind::Allowed,
+        };
+        Decided { kind, statuses }
+    }
+
+    fn count(&self, hit: &Hit<'_>, hour: u64) -> u64 {
+        self.counts.get(&(hit.counter.clone(), hour)).copied().unwrap_or_default()
+    }
+}
+
+/// A descriptor of a request that has a limit.
+struct Hit<'f> {
+    index: usize,
+    node: &'f RandomDescriptor,
+    counter: String,
+    cost: u64,
+}
+
+impl Hit<'_> {
+    fn limit(&self) -> u64 {
+        small_limit(self.node.number).into()
+    }
+}
+
+/// An answer in the words of the model. Without the numbers of a counter that appears twice, if nothing counts alone.
+fn decided(answer: &Answer, counting: Counting) -> Decided {
+    let status = |limit: LimitAnswer<'_>| {
+        (limit.descriptor, limit.outcome.kind == OutcomeKind::Denied, limit.outcome.remaining)
+    };
+    Decided { kind: answer.kind, statuses: answer.limits().map(status).collect() }.comparable(counting)
+}
+
+impl Decided {
+    fn comparable(mut self, counting: Counting) -> Self {
+        if counting == Counting::None {
+            self.statuses.clear();
         }
-        decision
+        self
     }
 }
 
@@ -125,11 +188,14 @@ fn without_extension(mut file: Vec<RandomDescriptor>) -> Vec<RandomDescriptor> {
 }
 
 /// The answers of the model, of the file and of the native file.
-fn decide_all(file: &[RandomDescriptor], requests: &[TestRequest]) -> Vec<[AnswerKind; 3]> {
+fn decide_all(file: &[RandomDescriptor], requests: &[TestRequest], counting: Counting) -> Vec<[Decided; 3]> {
     let text = file_text(file, small_limit);
-    let native = convert("envoy.yaml", &text).unwrap_or_else(|report| panic!("{report}"));
-    let (envoy, native) = (engine(domain(&text)), engine(domain(&native.text)));
-    let (mut model, mut minute) = (Model::default(), 0);
+    let mut options = LoadOptions::default();
+    options.counting = counting;
+    let native = convert_with("envoy.yaml", &text, options).unwrap_or_else(|report| panic!("{report}"));
+    let loaded = parse_with("envoy.yaml", &text, options).unwrap_or_else(|report| panic!("{report}"));
+    let (envoy, native) = (engine(loaded.domains[0].clone()), engine(domain(&native.text)));
+    let (mut model, mut minute) = (Model { counting, counts: HashMap::new() }, 0);
     let decide = |request_spec: &TestRequest| {
         minute += request_spec.minutes;
         let entries: Vec<Vec<Entry<'_>>> = request_spec
@@ -144,8 +210,8 @@ fn decide_all(file: &[RandomDescriptor], requests: &[TestRequest]) -> Vec<[Answe
             .collect();
         let now = Timestamp::from_nanos(minute * 60_000_000_000);
         let request = Request { domain: "d", descriptors: &descriptors };
-        let by = |engine: &Engine<ManualClock>| engine.check_at(&request, now).unwrap().kind;
-        [model.decide(file, &descriptors, minute / 60), by(&envoy), by(&native)]
+        let by = |engine: &Engine<ManualClock>| decided(&engine.check_at(&request, now).unwrap(), counting);
+        [model.decide(file, &descriptors, minute / 60).comparable(counting), by(&envoy), by(&native)]
     };
     requests.iter().map(decide).collect()
 }
@@ -153,11 +219,11 @@ fn decide_all(file: &[RandomDescriptor], requests: &[TestRequest]) -> Vec<[Answe
 proptest! {
     #![proptest_config(tidegate_testing::proptest_config(64))]
     #[test]
-    fn both_files_decide_as_the_model_does(file in file().prop_map(without_extension), requests in vec(test_request(), 1..40)) {
-        for (at, [model, envoy, native]) in decide_all(&file, &requests).into_iter().enumerate() {
+    fn both_files_decide_as_the_model_does(file in file().prop_map(without_extension), requests in vec(test_request(), 1..40), counting in select(COUNTING.to_vec())) {
+        for (at, [model, envoy, native]) in decide_all(&file, &requests, counting).into_iter().enumerate() {
             let context = || format!("{:?} at {at}\n{}", requests[at], file_text(&file, small_limit));
-            prop_assert_eq!(envoy, model, "the file: {}", context());
-            prop_assert_eq!(native, model, "the native file: {}", context());
+            prop_assert_eq!(&envoy, &model, "the file: {}", context());
+            prop_assert_eq!(&native, &model, "the native file: {}", context());
         }
     }
 }
@@ -169,11 +235,11 @@ fn random_requests_reach_every_decision() {
     let mut decisions: BTreeMap<AnswerKind, usize> = BTreeMap::new();
     for _ in 0..100 {
         let (file, requests) = strategy.new_tree(&mut runner).unwrap().current();
-        for [decision, ..] in decide_all(&file, &requests) {
-            *decisions.entry(decision).or_default() += 1;
+        for [decision, ..] in decide_all(&file, &requests, Counting::Upstream) {
+            *decisions.entry(decision.kind).or_default() += 1;
         }
     }
-    let often = |decision| decisions.get(&decision).is_some_and(|count| *count > 50);
+    let often = |decision| decisions.get(&decision).is_some_and(|count| *count > 5);
     let expected = [AnswerKind::Allowed, AnswerKind::Denied, AnswerKind::ShadowDenied, AnswerKind::OverQuota];
     assert!(expected.into_iter().all(often), "{decisions:?}");
 }

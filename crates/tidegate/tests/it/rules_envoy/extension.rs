@@ -20,6 +20,13 @@ fn options_change_the_limit() {
             "count_denied: true",
             "{algorithm: fixed_window, limit: 9, per: 1s, count_denied: true}",
         ),
+        ("unit: second", "count_denied: false", "{algorithm: fixed_window, limit: 9, per: 1s}"),
+        (
+            "unit: second",
+            "count_denied: if_over",
+            "{algorithm: fixed_window, limit: 9, per: 1s, count_denied: if_over}",
+        ),
+        ("unit: second", "action: { soft: { margin: 10% } }", "{algorithm: fixed_window, limit: 9, per: 1s}"),
         ("unit: second", "algorithm: gcra, burst: 20", "{algorithm: gcra, limit: 9, per: 1s, burst: 20}"),
         ("unit: minute", "algorithm: token_bucket", "{algorithm: token_bucket, limit: 9, per: 1m}"),
         (
@@ -38,16 +45,16 @@ fn options_change_the_limit() {
             "algorithm: sub_windows, sub_windows: 6, strict: false",
             "{algorithm: sub_windows, limit: 9, per: 1h, sub_windows: 6, strict: false}",
         ),
-        ("name: x", "per: 90s", "{algorithm: fixed_window, limit: 9, per: 90s, name: x}"),
+        ("name: x", "per: 90s", "{algorithm: fixed_window, limit: 9, per: 90s, count_denied: true, name: x}"),
         (
             "unit: day",
             "align: first_hit, name: y",
-            "{algorithm: fixed_window, limit: 9, per: 1d, align: first_hit, name: y}",
+            "{algorithm: fixed_window, limit: 9, per: 1d, align: first_hit, count_denied: true, name: y}",
         ),
         (
             "unit: month",
             "align: { tz: Europe/Paris }",
-            "{algorithm: fixed_window, limit: 9, per: month, align: {tz: Europe/Paris}}",
+            "{algorithm: fixed_window, limit: 9, per: month, align: {tz: Europe/Paris}, count_denied: true}",
         ),
     ];
     for (of_rate_limit, of_extension, expected) in cases {
@@ -78,7 +85,7 @@ descriptors:
     assert_eq!(
         limit_texts(user),
         [
-            "{algorithm: fixed_window, limit: 5, per: 1s, name: burst}",
+            "{algorithm: fixed_window, limit: 5, per: 1s, count_denied: true, name: burst}",
             "{algorithm: gcra, limit: 100, per: 1m}",
             "{algorithm: sliding_window, limit: 1000, per: 1d, name: daily}",
         ]

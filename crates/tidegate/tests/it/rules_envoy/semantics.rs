@@ -29,7 +29,7 @@ descriptors:
     assert_eq!(matching_rule_name(&domain, &[("table", "x")]), "");
 
     let table = rule(&domain, "database_users/table");
-    assert_eq!(limit_texts(table), ["{algorithm: fixed_window, limit: 30, per: 1m}"]);
+    assert_eq!(limit_texts(table), ["{algorithm: fixed_window, limit: 30, per: 1m, count_denied: true}"]);
     assert_eq!(key_indexes(&limits(table)[0]), [0, 1], "values of the whole path");
     assert_eq!(limits(table)[0].action, Action::Reject);
     assert_eq!(limits(table)[0].cost, CostSource::Request);
@@ -43,7 +43,7 @@ fn every_unit_has_its_length() {
         let domain = domain(&format!(
             "{{domain: d, descriptors: [{{key: k, rate_limit: {{unit: {unit}, requests_per_unit: 3}}}}]}}"
         ));
-        let expected = format!("{{algorithm: fixed_window, limit: 3, per: {window}}}");
+        let expected = format!("{{algorithm: fixed_window, limit: 3, per: {window}, count_denied: true}}");
         assert_eq!(limit_texts(rule(&domain, "k")), [expected]);
     }
 }
@@ -208,9 +208,9 @@ descriptors:
     );
     assert_eq!(&*domain.name, "7");
     let first = matching_rule(&domain, &[("1", "2.5")]).unwrap();
-    assert_eq!(limit_texts(first), ["{algorithm: fixed_window, limit: 16, per: 1s}"]);
+    assert_eq!(limit_texts(first), ["{algorithm: fixed_window, limit: 16, per: 1s, count_denied: true}"]);
     let second = matching_rule(&domain, &[("on", "yes")]).unwrap();
-    assert_eq!(limit_texts(second), ["{algorithm: fixed_window, limit: 8, per: 1s}"]);
+    assert_eq!(limit_texts(second), ["{algorithm: fixed_window, limit: 8, per: 1s, count_denied: true}"]);
     assert_eq!(matching_rule_name(&domain, &[("k", "anything")]), "k", "an empty value is none");
     assert_eq!(matching_rule_name(&domain, &[("ip", "10.0.0.1")]), "ip_10.0.0.1");
     assert_eq!(matching_rule_name(&domain, &[("ip", "::ffff:10.0.0.1")]), "", "an address is text");
@@ -222,7 +222,7 @@ fn empty_files_and_zero_limits_load() {
     assert!(empty.rules.is_empty());
     let none =
         domain("{domain: d, descriptors: [{key: ban, rate_limit: {unit: day, requests_per_unit: 0}}]}");
-    assert_eq!(limit_texts(rule(&none, "ban")), ["{algorithm: fixed_window, limit: 0, per: 1d}"]);
+    assert_eq!(limit_texts(rule(&none, "ban")), ["{algorithm: fixed_window, limit: 0, per: 1d, count_denied: true}"]);
 }
 
 #[test]

@@ -153,7 +153,7 @@ fn responses_match_prost() {
                 remaining: 300,
                 until_reset_seconds: Some(1 << 33),
             },
-            RlsStatus::UNLIMITED,
+            RlsStatus::NO_LIMIT,
             RlsStatus { code: RlsCode::Ok, limit: Some(limit), remaining: 0, until_reset_seconds: Some(0) },
         ]
         .into_iter()

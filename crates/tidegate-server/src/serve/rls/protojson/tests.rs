@@ -120,7 +120,7 @@ fn responses_match_go() {
         overall: Overall { code: RlsCode::OverLimit, ..Overall::OK },
         statuses: [
             status,
-            DescriptorStatus::UNLIMITED,
+            DescriptorStatus::NO_LIMIT,
             DescriptorStatus {
                 code: RlsCode::Ok,
                 limit: Some(bare),

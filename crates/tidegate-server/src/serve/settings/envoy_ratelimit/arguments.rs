@@ -37,6 +37,9 @@ pub(super) fn arguments(environment: &impl Environment, is_set: impl Fn(&str) ->
     add("near_limit_ratio", value("NEAR_LIMIT_RATIO"));
     add("ignore_dotfiles", value("RUNTIME_IGNOREDOTFILES").map(|value| is_true(&value).to_string()));
     add("merge_domain_config", value("MERGE_DOMAIN_CONFIG").map(|value| is_true(&value).to_string()));
+    add("global_shadow", value("SHADOW_MODE").map(|value| is_true(&value).to_string()));
+    let stops = value("STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT").filter(|value| is_true(value));
+    add("counting", stops.map(|_| "upstream_stop".to_owned()));
     let store = store_url(environment);
     let has_store = matches!(store, Ok(Some(_))) && !is_set("store");
     match store {

@@ -2,7 +2,7 @@
 
 use tidegate_core::Charge;
 use tidegate_core::rules::{
-    Action, Apply, Attribute, CostSource, Descriptor, Domain, Entry, KeyPart, KeySpec, Lookup, OnMissingKey,
+    Action, Attribute, CostSource, Descriptor, Domain, Entry, KeyPart, KeySpec, OnMissingKey,
     Request, Rule, RuleLimit, RuleLimits, Ruleset,
 };
 
@@ -34,13 +34,7 @@ fn entity_of_rule(parts: &[&str], entries: &[(&str, &str)]) -> String {
         action: Action::Reject,
     };
     let rule = Rule { name: "rule".into(), limits: RuleLimits::Same(vec![limit]), ..Rule::default() };
-    let domain = Domain {
-        name: "api".into(),
-        apply: Apply::All,
-        pools: Vec::new(),
-        rules: vec![rule],
-        lookup: Lookup::Conditions,
-    };
+    let domain = Domain { name: "api".into(), rules: vec![rule], ..Domain::default() };
     let rules = Ruleset::compile(vec![domain]).unwrap();
     let entries: Vec<Entry> = entries.iter().map(|(key, value)| Entry { key, value }).collect();
     let request = Request { domain: "api", descriptors: &[Descriptor::new(&entries, 1)] };

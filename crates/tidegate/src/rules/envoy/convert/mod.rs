@@ -17,7 +17,7 @@ use tidegate_core::text::YamlText;
 use super::rule_name;
 use crate::rules::diagnostic::{Diagnostic, Report};
 use crate::rules::yaml::printable;
-use crate::rules::{FileId, LoadedRules, load};
+use crate::rules::{FileId, LoadOptions, LoadedRules, load};
 use names::RuleNames;
 use tree::DescriptorNode;
 
@@ -46,12 +46,17 @@ pub struct ConvertedRules {
 ///   - name: remote_address
 ///     entries: [{ remote_address: }]
 ///     key: [remote_address]
-///     limit: { algorithm: fixed_window, limit: 100, per: 1m }
+///     limit: { algorithm: fixed_window, limit: 100, per: 1m, count_denied: true }
 /// "));
 /// # Ok::<(), tidegate::rules::Report>(())
 /// ```
 pub fn convert(name: &str, text: &str) -> Result<ConvertedRules, Report> {
-    let LoadedRules { domains, mut report } = load::parse(name, text)?;
+    convert_with(name, text, LoadOptions::default())
+}
+
+/// Like [`convert`], for a file that is loaded with options.
+pub fn convert_with(name: &str, text: &str, options: LoadOptions) -> Result<ConvertedRules, Report> {
+    let LoadedRules { domains, mut report } = load::parse_with(name, text, options)?;
     let file = FileId::default();
     let Some(domain) = domains.first().filter(|domain| domain.lookup == Lookup::DescriptorTree) else {
         let diagnostic =
@@ -87,7 +92,7 @@ pub fn convert(name: &str, text: &str) -> Result<ConvertedRules, Report> {
 const HEADER_COMMENT: &str = "\
 # Converted from a file for envoyproxy/ratelimit. The first rule that matches a descriptor applies. The rules are in the order
 # of the lookup in envoyproxy/ratelimit. Rules whose names end with `/...` end the lookup where it ends there.
-# A denied request is charged nowhere; envoyproxy/ratelimit does charge it. Limits with `count_denied: true` count it.
+# Limits with `count_denied: true` count every hit, also beyond the limit and of requests that another limit denies.
 ";
 
 fn write_domain(domain: &Domain) -> String {
