@@ -46,7 +46,12 @@ impl ChargeDecision {
     /// For a plan with one limit, which is enforced.
     #[inline]
     pub const fn of_one(kind: OutcomeKind) -> Self {
-        Self { outcome: kind, decision: kind, role: Role::Enforced, is_any_over: matches!(kind, OutcomeKind::Denied) }
+        Self {
+            outcome: kind,
+            decision: kind,
+            role: Role::Enforced,
+            is_any_over: matches!(kind, OutcomeKind::Denied),
+        }
     }
 
     /// For an enforced limit of a plan that another limit denied.

@@ -6,7 +6,8 @@ use std::str::FromStr;
 use super::{Limit, LimitError, duration, parse};
 use crate::Algorithm;
 use crate::algorithm::{
-    Concurrency, CountDenied, Edges, PackedAlgorithm, SlidingWindow, SubWindows, TokenBucket, UsageLogAlgorithm,
+    Concurrency, CountDenied, Edges, PackedAlgorithm, SlidingWindow, SubWindows, TokenBucket,
+    UsageLogAlgorithm,
 };
 
 impl FromStr for Limit {

@@ -2,8 +2,9 @@
 
 use super::{AlgorithmName, Limit, LimitError};
 use crate::algorithm::{
-    Align, Concurrency, CountDenied, Edges, FixedWindow, Gcra, LeakyBucket, PackedAlgorithm, SUB_WINDOWS_DEFAULT,
-    SUB_WINDOWS_MAX, SlidingLog, SlidingWindow, SubWindows, TokenBucket, UsageLogAlgorithm,
+    Align, Concurrency, CountDenied, Edges, FixedWindow, Gcra, LeakyBucket, PackedAlgorithm,
+    SUB_WINDOWS_DEFAULT, SUB_WINDOWS_MAX, SlidingLog, SlidingWindow, SubWindows, TokenBucket,
+    UsageLogAlgorithm,
 };
 use crate::{Algorithm, Rate, UNITS_MAX, WINDOW_NS_MAX, WINDOW_NS_MIN};
 

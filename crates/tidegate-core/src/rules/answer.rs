@@ -345,7 +345,8 @@ impl<R> Answer<R> {
 
     /// Merges the answers of all limits.
     fn merge_limits(&mut self) {
-        let quota_wait = if self.limits.iter().any(|limit| limit.is_quota) { self.deny_over_quotas() } else { None };
+        let quota_wait =
+            if self.limits.iter().any(|limit| limit.is_quota) { self.deny_over_quotas() } else { None };
         let limits = self.limits.as_slice();
         self.decided_by = match limits {
             [] => None,
@@ -381,7 +382,10 @@ impl<R: Deref<Target = Ruleset>> Answer<R> {
         let is_any_over = outcomes.iter().any(|outcome| outcome.kind == OutcomeKind::Denied);
         for (at, part) in parts.iter().enumerate() {
             let shares = |other: &&PlanPart| other.charge == part.charge;
-            if part.counter != PartCounter::Main || part.until.is_some() || parts.iter().filter(shares).count() < 2 {
+            if part.counter != PartCounter::Main
+                || part.until.is_some()
+                || parts.iter().filter(shares).count() < 2
+            {
                 continue;
             }
             let counter = |part: &PlanPart| matched.main_limit(&self.rules, part.limit as usize);
@@ -398,7 +402,8 @@ impl<R: Deref<Target = Ruleset>> Answer<R> {
             let tightest = parts.iter().filter(shares).map(|part| counter(part).rate().limit()).min();
             let (Some(tightest), true) = (tightest, is_counted) else { continue };
             let used = (tightest + outcome.over).saturating_sub(outcome.remaining);
-            let later = parts[at + 1..].iter().filter(shares).map(|part| matched.limits[part.limit as usize].cost);
+            let later =
+                parts[at + 1..].iter().filter(shares).map(|part| matched.limits[part.limit as usize].cost);
             let used = used.saturating_sub(later.fold(0, u64::saturating_add));
             let (limit, cost) = (own.rate().limit(), matched.limits[part.limit as usize].cost);
             let is_over = used > limit;

@@ -237,7 +237,10 @@ impl RuleCompiler<'_> {
         };
         let public_name = public_name(rule, position, limit);
         if self.is_shadow {
-            return Ok(CompiledLimit { public_name, ..CompiledLimit::shadow(limit, position, identity, policy) });
+            return Ok(CompiledLimit {
+                public_name,
+                ..CompiledLimit::shadow(limit, position, identity, policy)
+            });
         }
         let mut elastic = ResolvedElastic::default();
         match &limit.action {

@@ -8,7 +8,9 @@ use super::denying_counters::DENYING_COUNTERS;
 use super::matched::{MatchedLimit, MatchedLimits};
 use super::{ResolvedLimit, Ruleset};
 use crate::migration::SupersededCounter;
-use crate::{Algorithm, Charge, Counter, Limit, Outcome, OutcomeKind, Plan, PlanFull, Role, StorePolicy, Timestamp};
+use crate::{
+    Algorithm, Charge, Counter, Limit, Outcome, OutcomeKind, Plan, PlanFull, Role, StorePolicy, Timestamp,
+};
 
 /// A plan, and which limit each of its charges belongs to.
 #[derive(Debug)]

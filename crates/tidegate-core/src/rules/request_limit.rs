@@ -11,7 +11,8 @@ use super::compiled_limit::{CompiledLimit, CounterIdentity, ResolvedElastic};
 use super::key_bytes::{self, KeyBuffer};
 use super::matched::{LimitRef, MatchedKey, MatchedLimit, RequestLimitKind};
 use super::{
-    Action, CompiledDomain, CostSource, Descriptor, KeyPart, KeySpec, MatchedLimits, OnMissingKey, Rule, RuleLimit, RuleLimits,
+    Action, CompiledDomain, CostSource, Descriptor, KeyPart, KeySpec, MatchedLimits, OnMissingKey, Rule,
+    RuleLimit, RuleLimits,
 };
 use crate::algorithm::{Edges, PackedAlgorithm};
 use crate::{Algorithm, AlgorithmName, KeyForm, LimitId, LimitSpec, StorePolicy};
@@ -198,5 +199,6 @@ pub(super) fn write_request_limit_key(domain: &str, descriptor: &Descriptor<'_>,
 }
 
 /// Enforced rules, then those of a dry run.
-static REQUEST_LIMIT_RULES: LazyLock<[[RequestLimitRule; TimeUnit::ALL.len()]; 2]> =
-    LazyLock::new(|| [false, true].map(|is_shadow| TimeUnit::ALL.map(|unit| RequestLimitRule::new(unit, is_shadow))));
+static REQUEST_LIMIT_RULES: LazyLock<[[RequestLimitRule; TimeUnit::ALL.len()]; 2]> = LazyLock::new(|| {
+    [false, true].map(|is_shadow| TimeUnit::ALL.map(|unit| RequestLimitRule::new(unit, is_shadow)))
+});

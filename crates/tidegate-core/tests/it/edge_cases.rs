@@ -97,7 +97,8 @@ fn a_log_entry_leaves_after_exactly_the_window() {
 /// A client that keeps trying is denied for as long as it tries, and for W after that.
 #[test]
 fn counted_denials_extend_the_retry_time() {
-    let counting = LimitSpec { count_denied: Some(CountDenied::Always), ..spec(AlgorithmName::SlidingLog, 1, SECOND) };
+    let counting =
+        LimitSpec { count_denied: Some(CountDenied::Always), ..spec(AlgorithmName::SlidingLog, 1, SECOND) };
     let mut subject = Subject::from_spec(&counting);
     assert_eq!(subject.decide(timed_cost(0, 1)).kind, OutcomeKind::Allowed);
     for step in 1..20 {

@@ -12,7 +12,14 @@ fn limits(texts: &[&str]) -> Vec<Limit> {
 
 fn outcome(remaining: u64, retry_after: Wait, reset_after_ns: u128) -> Outcome {
     let kind = if retry_after == Wait::NONE { OutcomeKind::Allowed } else { OutcomeKind::Denied };
-    Outcome { kind, remaining, retry_after, reset_after: Nanos::new(reset_after_ns), delay: Nanos::ZERO, over: 0 }
+    Outcome {
+        kind,
+        remaining,
+        retry_after,
+        reset_after: Nanos::new(reset_after_ns),
+        delay: Nanos::ZERO,
+        over: 0,
+    }
 }
 
 fn headers(decision: &Decision, limits: &[Limit]) -> Vec<String> {

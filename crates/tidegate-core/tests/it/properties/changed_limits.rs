@@ -17,8 +17,8 @@ use crate::subject::Subject;
 /// keeps its counts only when the limit is lowered.
 fn lowered_if_the_log_counts_denied((before, after): (LimitSpec, LimitSpec)) -> (LimitSpec, LimitSpec) {
     let after = LimitSpec { count_denied: before.count_denied, strict: before.strict, ..after };
-    let log_counts_denied =
-        before.algorithm == Some(AlgorithmName::SlidingLog) && before.count_denied.unwrap_or_default() != CountDenied::Never;
+    let log_counts_denied = before.algorithm == Some(AlgorithmName::SlidingLog)
+        && before.count_denied.unwrap_or_default() != CountDenied::Never;
     if log_counts_denied && after.limit > before.limit { (after, before) } else { (before, after) }
 }
 

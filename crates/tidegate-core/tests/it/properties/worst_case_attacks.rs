@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 use proptest::sample::select;
-use tidegate_core::algorithm::{Align, CalendarSpec, SUB_WINDOWS_DEFAULT, WorstCaseScope};
+use tidegate_core::algorithm::{Align, CalendarSpec, CountDenied, SUB_WINDOWS_DEFAULT, WorstCaseScope};
 use tidegate_core::{AlgorithmName, Limit, LimitSpec};
 
 use crate::models::{Event, ModelKey};
@@ -76,6 +76,10 @@ fn most_of_all_attacks(spec: &LimitSpec) -> u128 {
     most
 }
 
+fn counting(counts: bool) -> CountDenied {
+    if counts { CountDenied::Always } else { CountDenied::Never }
+}
+
 /// Limits that are small enough to attack their models.
 fn small_limit() -> impl Strategy<Value = LimitSpec> {
     let rate = (select(AlgorithmName::ALL.to_vec()), 0..9_u64, select(vec![MS, MS + 1, 7 * MS, 60_000 * MS]));
@@ -91,10 +95,10 @@ fn small_limit() -> impl Strategy<Value = LimitSpec> {
             }
             AlgorithmName::FixedWindow => {
                 let align = if flag { Align::FirstHit } else { Align::Epoch };
-                LimitSpec { align: Some(align), count_denied: Some(part == 1), ..spec }
+                LimitSpec { align: Some(align), count_denied: Some(counting(part == 1)), ..spec }
             }
             AlgorithmName::SlidingLog => LimitSpec {
-                count_denied: Some(flag),
+                count_denied: Some(counting(flag)),
                 min_interval_ns: (part > 0).then_some(per_ns / 10 * part),
                 ..spec
             },

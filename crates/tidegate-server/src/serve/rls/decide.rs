@@ -54,7 +54,12 @@ pub async fn decide(
     if charged.len() == request.descriptors().len() {
         let output = app.check(protocol, &engine_request).await?;
         let (charged, refund) = (Some(output), RefundResult::None);
-        return Ok(RlsDecision { charged, refund, headers: app.ratelimit_headers, at: app.engine.clock().now() });
+        return Ok(RlsDecision {
+            charged,
+            refund,
+            headers: app.ratelimit_headers,
+            at: app.engine.clock().now(),
+        });
     }
     if app.negative_hits == NegativeHits::Reject {
         return Err(DecideError::Request(RlsError::NegativeHits));
@@ -157,11 +162,7 @@ impl<'q> RefundRequest<'q> {
     }
 
     /// The statuses of the refunded descriptors. A refund is never over a limit.
-    fn statuses<'r>(
-        request: &RlsRequest<'_>,
-        answer: &'r Answer,
-        now: Timestamp,
-    ) -> DescriptorStatuses<'r> {
+    fn statuses<'r>(request: &RlsRequest<'_>, answer: &'r Answer, now: Timestamp) -> DescriptorStatuses<'r> {
         let mut statuses = DescriptorStatus::for_descriptors(answer, request, HitsMode::Refund, now);
         statuses.iter_mut().for_each(|status| status.code = RlsCode::Ok);
         statuses

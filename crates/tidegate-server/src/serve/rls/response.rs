@@ -154,12 +154,7 @@ impl<'r> DescriptorStatus<'r> {
     ///
     /// Envoy turns the numbers into headers for clients. So they come from a limit that clients may see; if there is
     /// none, from an observed limit, as in envoyproxy/ratelimit; and never from a limit that shadow-bans.
-    fn for_descriptor(
-        answer: &'r Answer,
-        index: usize,
-        descriptor: &RlsDescriptor,
-        now: Timestamp,
-    ) -> Self {
+    fn for_descriptor(answer: &'r Answer, index: usize, descriptor: &RlsDescriptor, now: Timestamp) -> Self {
         let Some(decider) = answer.descriptor_decider(index) else {
             return if answer.is_unlimited(index) { Self::UNLIMITED } else { Self::NO_LIMIT };
         };

@@ -164,7 +164,8 @@ impl DenyCache {
             }
             if is_cacheable(charge)
                 && key.usable_for == UsableFor::Denials
-                && outcome_kind(charge, charge.cost, &key.state, key.latest_server_time)? == OutcomeKind::Denied
+                && outcome_kind(charge, charge.cost, &key.state, key.latest_server_time)?
+                    == OutcomeKind::Denied
             {
                 decision = OutcomeKind::Denied;
             }

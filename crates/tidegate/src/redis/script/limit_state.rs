@@ -84,7 +84,8 @@ pub(super) fn plan_grant<'a>(
     let grant_part = |(charge, limit_state): (&RedisCharge, LimitState<'_>)| match limit_state {
         LimitState::Leases(algorithm, leases) => {
             // Leases count no denied attempts.
-            (charge.cost > 0 && decision == OutcomeKind::Allowed).then(|| GrantPart::new(algorithm, leases, charge.role, at))
+            (charge.cost > 0 && decision == OutcomeKind::Allowed)
+                .then(|| GrantPart::new(algorithm, leases, charge.role, at))
         }
         _ => None,
     };

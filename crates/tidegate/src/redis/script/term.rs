@@ -6,7 +6,8 @@
 
 use smallvec::SmallVec;
 use tidegate_core::algorithm::{
-    Arrival, Calendar, CountDenied, Edges, FixedWindow, Gcra, PackedAlgorithm, SlidingWindow, UsageLogAlgorithm,
+    Arrival, Calendar, CountDenied, Edges, FixedWindow, Gcra, PackedAlgorithm, SlidingWindow,
+    UsageLogAlgorithm,
 };
 use tidegate_core::{Algorithm, Nanos, Rate, Role, Timestamp};
 

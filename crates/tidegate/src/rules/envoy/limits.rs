@@ -6,11 +6,11 @@ use tidegate_core::rules::{Action, KeySpec, RuleLimit};
 use super::extension::{self, Extension};
 use super::rate_limit::{self, RateLimit, RateSpec};
 use super::{mapping, scalars};
-use crate::rules::{Counting, Span};
 use crate::rules::diagnostic::Diagnostic;
 use crate::rules::file::{LimitNames, LimitSpans, Spanned};
 use crate::rules::native::{DescriptorSettings, LIMITS_PER_RULE_MAX, StoreSettings};
 use crate::rules::yaml::{Field, Fields, NodeKind, Reader};
+use crate::rules::{Counting, Span};
 
 /// What a descriptor contains about limits.
 #[derive(Default)]
@@ -99,7 +99,9 @@ fn limits_with_rate_limit(
     };
     let node = extension::with_options(reader, rate_limit, limit, per.as_ref(), extension.as_ref())?;
     let (mut limit, spans) = settings.limit(reader, &node)?;
-    if !extension.as_ref().is_some_and(|extension| extension.sets("count_denied")) && may_count_denied(&limit.action) {
+    if !extension.as_ref().is_some_and(|extension| extension.sets("count_denied"))
+        && may_count_denied(&limit.action)
+    {
         limit.limit = limit.limit.counting_denied(counting.count_denied());
     }
     // A limit that gets a name later keeps its counters.

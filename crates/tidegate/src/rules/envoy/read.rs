@@ -9,10 +9,10 @@ use tidegate_core::rules::{
 use super::limits::{self, Depth, DescriptorLimits};
 use super::mapping::{self, Mapping};
 use super::{metadata, rule_name, scalars};
-use crate::rules::{Counting, Span};
 use crate::rules::diagnostic::Diagnostic;
 use crate::rules::file::{FileRule, LimitNames, RuleSpans, RulesFile, Spanned};
 use crate::rules::yaml::{Fields, Node, NodeKind, Reader, printable};
+use crate::rules::{Counting, Span};
 
 /// The content of the file, if its domain is valid.
 pub(crate) fn read(reader: &mut Reader<'_>, root: &Node, counting: Counting) -> Option<RulesFile> {

@@ -113,7 +113,10 @@ fn makes_useless(first: &RuleLimit, second: &RuleLimit) -> bool {
     }
     let (first, second) = (first.limit.spec(), second.limit.spec());
     let Some(admitted) = AdmissionBound::from_spec(&first) else { return false };
-    if second.limit == 0 || second.count_denied.is_some_and(|count| count != CountDenied::Never) || second.min_interval_ns.is_some() {
+    if second.limit == 0
+        || second.count_denied.is_some_and(|count| count != CountDenied::Never)
+        || second.min_interval_ns.is_some()
+    {
         return false;
     }
     let window_ns = u128::from(second.per_ns);

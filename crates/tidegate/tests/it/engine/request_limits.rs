@@ -77,7 +77,7 @@ fn answers_report_the_request_limit(setup: Setup) {
          decision: allowed by override/week, 4294967293 remaining\n"
     );
     let elsewhere = explain(&Request { domain: "x", ..request });
-    assert!(elsewhere.starts_with("domain x: has no rules\n"), "{elsewhere}");
+    assert!(elsewhere.starts_with("domain x: has no rules, so nothing is limited\n"), "{elsewhere}");
 }
 
 fn answers_report_the_limit_resized_by_a_signal(setup: Setup) {

@@ -133,9 +133,12 @@ async fn windows_that_count_attempts_are_denied_from_the_cache_when_they_are_pas
     let store = store(&server.url()).await;
     for counts in ["true", "if_over"] {
         let text = |limit: u64| {
-            format!("{{algorithm: fixed_window, limit: {limit}, per: 1000d, align: first_hit, count_denied: {counts}}}")
+            format!(
+                "{{algorithm: fixed_window, limit: {limit}, per: 1000d, align: first_hit, count_denied: {counts}}}"
+            )
         };
-        let (small, large) = (counter(&format!("small {counts}"), &text(2)), counter(&format!("large {counts}"), &text(4)));
+        let (small, large) =
+            (counter(&format!("small {counts}"), &text(2)), counter(&format!("large {counts}"), &text(4)));
         let hits = || store.stats().deny_cache_hits;
         let before = hits();
         // 3 and 4 are asked of Redis: only the state before the fourth is past the limit.

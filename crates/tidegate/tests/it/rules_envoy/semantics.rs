@@ -222,7 +222,10 @@ fn empty_files_and_zero_limits_load() {
     assert!(empty.rules.is_empty());
     let none =
         domain("{domain: d, descriptors: [{key: ban, rate_limit: {unit: day, requests_per_unit: 0}}]}");
-    assert_eq!(limit_texts(rule(&none, "ban")), ["{algorithm: fixed_window, limit: 0, per: 1d, count_denied: true}"]);
+    assert_eq!(
+        limit_texts(rule(&none, "ban")),
+        ["{algorithm: fixed_window, limit: 0, per: 1d, count_denied: true}"]
+    );
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use tidegate_core::Charge;
 use tidegate_core::rules::{
-    Action, Attribute, CostSource, Descriptor, Domain, Entry, KeyPart, KeySpec, OnMissingKey,
-    Request, Rule, RuleLimit, RuleLimits, Ruleset,
+    Action, Attribute, CostSource, Descriptor, Domain, Entry, KeyPart, KeySpec, OnMissingKey, Request, Rule,
+    RuleLimit, RuleLimits, Ruleset,
 };
 
 use super::*;
