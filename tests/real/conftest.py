@@ -27,6 +27,10 @@ def pytest_addoption(parser):
     parser.addoption(
         "--stopped-for", type=float, default=10, metavar="SECONDS", help="how long Redis hangs under load; 60 for a thorough run"
     )
+    parser.addoption("--differential-seed", type=int, help="which random files test_envoy_ratelimit.py uses")
+    parser.addoption(
+        "--differential-files", type=int, default=25, metavar="COUNT", help="how many of them; 1000 for a thorough run"
+    )
 
 
 @pytest.fixture(scope="session")

@@ -52,12 +52,12 @@ class OverResp:
 
 
 class Reflected:
-    """Messages and methods from the gRPC reflection of the server."""
+    """Messages and methods from the gRPC reflection of the server, or of another one if it has no reflection."""
 
-    def __init__(self, target):
+    def __init__(self, target, described_by=None):
         # Not shared, so that every client has its own connection.
         self.channel = grpc.insecure_channel(target, options=[("grpc.use_local_subchannel_pool", 1)])
-        self.database = ProtoReflectionDescriptorDatabase(self.channel)
+        self.database = described_by.database if described_by else ProtoReflectionDescriptorDatabase(self.channel)
         self.pool = descriptor_pool.DescriptorPool(self.database)
 
     def message(self, name):
