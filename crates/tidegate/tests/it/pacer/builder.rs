@@ -27,7 +27,7 @@ fn every_error_says_what_to_do() {
         (Pacer::builder().rate("5/s burst 5"), "leave the burst out"),
         (Pacer::builder().rate("{algorithm: gcra, limit: 5, per: 1s}"), "leave the option out"),
         (Pacer::builder().rate("5 per fortnight"), "in rate `5 per fortnight`: unknown unit of time"),
-        (Pacer::builder().rate("5"), "(hint: write for example"),
+        (Pacer::builder().rate("5"), "(hint: per how long? Write for example `5 per minute`"),
         (rate().max_burst(too_long), "a burst of more than 10 years is too long (hint:"),
         (rate().max_burst_seconds(u64::MAX), "a burst of more than 10 years is too long"),
         (rate().warm_up(Duration::ZERO), "a warm-up takes 1 ns to 10 years (hint:"),

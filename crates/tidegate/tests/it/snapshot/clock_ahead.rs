@@ -66,7 +66,9 @@ fn a_restored_counter_holds_no_more_than_its_limit_could() {
         // Instants are moved by a little less.
         let most = Nanos::new(u128::from(MINUTE_NS + 1_000_000));
         assert!(wait <= most, "{limit}: {wait}");
-        assert!(decision.reset_after <= most, "{limit}: {}", decision.reset_after);
+        // Fencing tokens must not go back, so the key of a lease is remembered until the clock has passed the last one.
+        let is_reset_in_time = decision.reset_after <= most || limit.contains("concurrency");
+        assert!(is_reset_in_time, "{limit}: {}", decision.reset_after);
         assert!(store.check_charge(&Charge::new(b"key", &counter, 1), NOW.saturating_add(wait)).is_allowed());
     }
 }
