@@ -37,7 +37,7 @@ fn acquire_renew_release() {
     let acquired = acquire(&mut client, &[]);
     assert_eq!((acquired.len(), acquired[0].as_str(), acquired[5].as_str()), (9, "allowed", "reports"));
     let (token, fence) = (acquired[6].as_str(), acquired[7].as_str());
-    assert_eq!(token.len(), 64);
+    assert_eq!(token.len(), 80);
     assert!(fence.parse::<u64>().unwrap() > 1_700_000_000_000_000);
     assert!((1..=300_000).contains(&acquired[8].parse::<u64>().unwrap()), "{acquired:?}");
 
