@@ -55,6 +55,7 @@ def test_a_certificate_that_nobody_vouches_for(refused, encrypted, tmp_path):  #
 
 
 def test_in_the_clear_to_who_speaks_tls_and_the_reverse(refused, encrypted, authority, redis_server):  # noqa: F811
-    assert "rediss://" in refused(f"redis://{encrypted.address}")
+    # Neither side answers, so the store seems to be away.
+    assert "rediss://" in refused(f"redis://{encrypted.address}", "--store-required")
     plain = redis_server()
-    assert plain.address in refused(f"rediss://{plain.address}", "--store-ca", authority.path)
+    assert plain.address in refused(f"rediss://{plain.address}", "--store-required", "--store-ca", authority.path)
