@@ -95,7 +95,11 @@ fn throttle_and_request_limits_are_shared() {
     assert_eq!(Resp::connect(&here).command(throttle), "0 2 1 -1 86400");
     assert!(Resp::connect(&there).command(throttle).starts_with("0 2 0 -1 1"));
     assert!(Resp::connect(&here).command(throttle).starts_with("1 2 0 "));
-    assert!(Resp::connect(&here).command("CL.THROTTLE ann 1 0 60").starts_with("-Cell error: Store error: Zero rates"));
+    assert!(
+        Resp::connect(&here)
+            .command("CL.THROTTLE ann 1 0 60")
+            .starts_with("-Cell error: Store error: Zero rates")
+    );
     let decided = "tidegate_decisions_total{protocol=\"resp\",domain=\"\",rule=\"cl.throttle\",decision=";
     assert_eq!(here.sample(&format!("{decided}\"allowed\"}}")), 1);
     assert_eq!(here.sample(&format!("{decided}\"denied\"}}")), 1);
