@@ -35,6 +35,7 @@ mod key_bytes;
 mod key_spec;
 mod matched;
 mod matching;
+mod metadata;
 mod mismatch;
 mod name_history;
 mod pattern;
@@ -60,6 +61,7 @@ pub use key_spec::{KeyPart, KeySpec, OnMissingKey};
 pub use matched::{
     LimitOverride, LimitPosition, LimitRef, MatchedLimit, MatchedLimits, RequestLimitKind, ResolvedLimit,
 };
+pub use metadata::{Metadata, MetadataValue};
 pub use mismatch::{AttributeValues, Mismatch};
 pub use pattern::{
     CaseSensitivity, Net, NetSet, PATH_SEGMENTS_MAX, PATTERN_TEXT_BYTES_MAX, PathPattern, PathSet, Pattern,

@@ -2,7 +2,7 @@
 
 use super::compiled_limit::with_margin;
 use super::name_history::{CounterName, NameHistory};
-use super::{Action, Attribute, Descriptor, KeySpec, Margin, OnMissingKey, Pattern};
+use super::{Action, Attribute, Descriptor, KeySpec, Margin, Metadata, OnMissingKey, Pattern};
 use crate::algorithm::WorstCase;
 use crate::{Algorithm, DenyCache, Limit, LimitId, OnStoreFailure};
 
@@ -29,7 +29,7 @@ pub struct Rule {
     /// No other rule applies to a request to which this rule applies. It has no limits itself.
     pub is_exemption: bool,
     /// Names and values that are included in answers.
-    pub metadata: Vec<(Box<str>, Box<str>)>,
+    pub metadata: Metadata,
     /// What happens to its limits while the shared store does not answer. If `None`, the default of each limit.
     pub on_store_failure: Option<OnStoreFailure>,
     /// Whether a node may deny from memory while it knows that the shared store would deny.

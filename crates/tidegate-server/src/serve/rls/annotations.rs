@@ -2,7 +2,7 @@
 //!
 //! They never contain the client's address or key.
 
-use tidegate::rules::{Answer, AnswerKind, LimitId, Rule};
+use tidegate::rules::{Answer, AnswerKind, LimitAnswer, LimitId, Metadata};
 
 use tidegate_core::headers::header_name_text;
 
@@ -20,9 +20,6 @@ pub const DEGRADED_HEADER: &str = "x-tidegate-degraded";
 pub const UNREPLICATED_HEADER: &str = "x-tidegate-unreplicated";
 /// How long the request is to be delayed, in milliseconds.
 pub const DELAY_HEADER: &str = "x-tidegate-delay-ms";
-
-/// Maximum number of names from the metadata of rules.
-const RULE_METADATA_MAX: usize = 64;
 
 /// A header to add.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,8 +56,8 @@ pub struct DynamicMetadata<'r> {
     pub retry_after_ms: Option<u64>,
     /// Whether the decision was made without the shared store, because it did not answer.
     pub degraded: bool,
-    /// The metadata of matching rules that did not deny the request, sorted by name, each name once.
-    pub rule_metadata: Vec<(&'r str, &'r str)>,
+    /// The merged metadata of the matching rules that did not deny the request and are not over their quota.
+    pub rule_metadata: Metadata,
 }
 
 impl<'r> Annotations<'r> {
@@ -125,7 +122,7 @@ impl<'r> Annotations<'r> {
         if details != Details::Off && !is_marked {
             self.push_mark(DEGRADED_HEADER);
             // Only a plain "allowed" has no metadata yet.
-            self.metadata.get_or_insert(DynamicMetadata::ALLOWED).degraded = true;
+            self.metadata.get_or_insert_with(DynamicMetadata::allowed).degraded = true;
         }
     }
 
@@ -138,15 +135,17 @@ impl<'r> Annotations<'r> {
 
 impl<'r> DynamicMetadata<'r> {
     /// The metadata of a request that no limit restricts.
-    const ALLOWED: Self = Self {
-        decision: AnswerKind::Allowed.as_str(),
-        rule: None,
-        limit: None,
-        delay_ms: 0,
-        retry_after_ms: None,
-        degraded: false,
-        rule_metadata: Vec::new(),
-    };
+    fn allowed() -> Self {
+        Self {
+            decision: AnswerKind::Allowed.as_str(),
+            rule: None,
+            limit: None,
+            delay_ms: 0,
+            retry_after_ms: None,
+            degraded: false,
+            rule_metadata: Metadata::default(),
+        }
+    }
 
     fn from_answer(answer: &'r Answer) -> Self {
         let decider = answer.decider();
@@ -163,20 +162,22 @@ impl<'r> DynamicMetadata<'r> {
     }
 }
 
-/// If two rules have the same name in their metadata, the later one wins.
-fn rule_metadata<'r>(answer: &'r Answer) -> Vec<(&'r str, &'r str)> {
-    let passing = answer.limits().filter(|limit| limit.kind.passes());
-    let rules = passing.map(|limit| limit.rule);
-    let mut metadata: Vec<(&str, &str)> = Vec::new();
-    for (name, value) in rules.flat_map(|rule: &'r Rule| &rule.metadata) {
-        match metadata.iter().position(|(listed, _)| *listed == &**name) {
-            Some(index) => metadata[index].1 = value,
-            None if metadata.len() < RULE_METADATA_MAX => metadata.push((name, value)),
-            None => break,
+/// The metadata of the rules whose limits the request is within. The first descriptor wins.
+fn rule_metadata(answer: &Answer) -> Metadata {
+    let mut merged = Metadata::default();
+    let mut values_left = Metadata::VALUES_MAX;
+    let limits: Vec<LimitAnswer<'_>> = answer.limits().collect();
+    let is_same_rule = |one: &LimitAnswer<'_>, next: &LimitAnswer<'_>| {
+        one.descriptor == next.descriptor && std::ptr::eq(one.rule, next.rule)
+    };
+    // The limits of a rule follow each other.
+    for limits in limits.chunk_by(is_same_rule) {
+        let is_within = |limit: &LimitAnswer<'_>| limit.kind.passes() && limit.kind != AnswerKind::OverQuota;
+        if limits.iter().all(is_within) {
+            merged.merge(&limits[0].rule.metadata, &mut values_left);
         }
     }
-    metadata.sort_unstable();
-    metadata
+    merged
 }
 
 fn push_decision(headers: &mut Vec<Header>, answer: &Answer) {

@@ -10,6 +10,7 @@ mod errors;
 mod health;
 mod hits;
 mod hostile;
+pub mod metadata;
 mod raw_client;
 mod reflection;
 mod request_limits;

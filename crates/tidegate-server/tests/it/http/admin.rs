@@ -249,7 +249,10 @@ domain: two words
 descriptors:
   - key: tenant
     descriptors:
-      - { key: path, value: /login, rate_limit: { unit: minute, requests_per_unit: 5 } }
+      - key: path
+        value: /login
+        rate_limit: { unit: minute, requests_per_unit: 5 }
+        metadata: { whole: 3, half: 0.5, more: [ ~, yes, { x: '1' } ] }
 ",
     );
     let mut admin = Client::connect(server.admin);
@@ -260,6 +263,8 @@ descriptors:
             (&json!(1), 1),
             "{page}"
         );
+        let metadata = json!({ "whole": 3, "half": 0.5, "more": [null, true, { "x": "1" }] });
+        assert_eq!(page["rules"][0]["metadata"], metadata);
     }
     assert_eq!(
         admin.get("/healthz?verbose").json()["rules"]["rules"],

@@ -1,6 +1,9 @@
 //! `/json` and `/healthcheck`, as in envoyproxy/ratelimit.
 
+use serde_json::{Value, json};
+
 use super::*;
+use crate::grpc::metadata::{cases, rules_in_both_languages};
 
 const RULES: &str = "
 domain: mongo
@@ -69,4 +72,19 @@ fn healthcheck() {
     let server = Server::new(RULES);
     let healthy = Client::connect(server.http).get("/healthcheck");
     assert_eq!((healthy.status, healthy.body.as_str()), (200, "OK"));
+}
+
+#[test]
+fn metadata_keeps_its_types_and_merges() {
+    for rules in rules_in_both_languages() {
+        let server = Server::new(&rules);
+        for (entries, expected) in cases() {
+            let descriptor =
+                |(key, value): &(&str, &str)| json!({ "entries": [{ "key": key, "value": value }] });
+            let descriptors: Vec<Value> = entries.iter().map(descriptor).collect();
+            let body = json!({ "domain": "api", "descriptors": descriptors }).to_string();
+            let answer = post(&server, "/json", &body).json();
+            assert_eq!(answer["dynamicMetadata"]["metadata"], expected, "{entries:?} {rules}");
+        }
+    }
 }

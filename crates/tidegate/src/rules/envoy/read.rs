@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use tidegate_core::rules::{
-    EntryPatterns, KeyPart, KeySpec, Lookup, Pattern, PatternError, Rule, RuleLimits,
+    EntryPatterns, KeyPart, KeySpec, Lookup, Metadata, Pattern, PatternError, Rule, RuleLimits,
 };
 
 use super::limits::{self, Depth, DescriptorLimits};
@@ -104,7 +104,7 @@ impl DescriptorWalk {
     }
 
     /// Adds the rule of a descriptor that ends at this path.
-    fn add_rule(&mut self, node: &Node, descriptor: DescriptorLimits, metadata: Vec<(Box<str>, Box<str>)>) {
+    fn add_rule(&mut self, node: &Node, descriptor: DescriptorLimits, metadata: Metadata) {
         let is_in_metrics = |level: &PathLevel| {
             let varies = !matches!(level.pattern, Pattern::Exact(_)) && !level.shared;
             varies && (level.in_metric || descriptor.detailed_metric)

@@ -2,7 +2,7 @@
 //! `010` is eight.
 
 use crate::rules::diagnostic::Diagnostic;
-use crate::rules::yaml::{Node, NodeKind, Reader, printable};
+use crate::rules::yaml::{self, Node, NodeKind, Reader, printable};
 
 /// Text. A missing value is empty, as in envoyproxy/ratelimit.
 pub(super) fn text<'n>(reader: &mut Reader<'_>, node: &'n Node) -> Option<&'n str> {
@@ -18,11 +18,19 @@ pub(super) fn text<'n>(reader: &mut Reader<'_>, node: &'n Node) -> Option<&'n st
 
 /// `true`, `yes`, `on` and so on.
 pub(super) fn boolean(reader: &mut Reader<'_>, node: &Node) -> Option<bool> {
-    match node.plain() {
-        Some("y" | "Y" | "yes" | "Yes" | "YES" | "on" | "On" | "ON") => Some(true),
-        Some("n" | "N" | "no" | "No" | "NO" | "off" | "Off" | "OFF") => Some(false),
+    match node.plain().and_then(boolean_word) {
         None if matches!(node.kind, NodeKind::Null) => Some(false),
-        _ => reader.boolean(node),
+        None => reader.boolean(node),
+        truth => truth,
+    }
+}
+
+/// A word that means true or false.
+pub(super) fn boolean_word(text: &str) -> Option<bool> {
+    match text {
+        "y" | "Y" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" | "true" | "True" | "TRUE" => Some(true),
+        "n" | "N" | "no" | "No" | "NO" | "off" | "Off" | "OFF" | "false" | "False" | "FALSE" => Some(false),
+        _ => None,
     }
 }
 
@@ -35,7 +43,7 @@ pub(super) fn number(reader: &mut Reader<'_>, node: &Node) -> Option<u32> {
         }
         return None;
     };
-    let number = parse(text);
+    let number = whole_number(text).and_then(|number| u32::try_from(number).ok());
     if number.is_none() {
         let message = format!("`{}` is not a whole number from 0 to {}", printable(text), u32::MAX);
         reader.push(Diagnostic::error("not-a-number", node.span, message).hint("write for example 100"));
@@ -43,7 +51,20 @@ pub(super) fn number(reader: &mut Reader<'_>, node: &Node) -> Option<u32> {
     number
 }
 
-fn parse(text: &str) -> Option<u32> {
+/// A number of any kind, as a double. A text that begins with `_` is not a number.
+pub(super) fn any_number(text: &str) -> Option<f64> {
+    if !text.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c)) {
+        return None;
+    }
+    let (sign, size) = text.strip_prefix('-').map_or((1.0, text), |size| (-1.0, size));
+    match whole_number(size).filter(|_| !text.starts_with("-+")) {
+        #[allow(clippy::cast_precision_loss, reason = "Envoy has only doubles")]
+        Some(number) => Some(sign * number as f64),
+        None => yaml::decimal(&text.replace('_', "")),
+    }
+}
+
+fn whole_number(text: &str) -> Option<u64> {
     let digits = text.strip_prefix('+').unwrap_or(text).replace('_', "");
     let (radix, digits) = match digits.as_bytes() {
         [b'0', b'x' | b'X', ..] => (16, &digits[2..]),
@@ -53,12 +74,12 @@ fn parse(text: &str) -> Option<u32> {
         _ => (10, &digits[..]),
     };
     let signed = digits.starts_with(['+', '-']);
-    if signed { None } else { u32::from_str_radix(digits, radix).ok() }
+    if signed { None } else { u64::from_str_radix(digits, radix).ok() }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::parse;
+    use super::{any_number, whole_number};
 
     #[test]
     fn numbers_are_those_of_yaml_1_1() {
@@ -71,8 +92,8 @@ mod tests {
             ("0o10", Some(8)),
             ("0x10", Some(16)),
             ("0b101", Some(5)),
-            ("4294967295", Some(u32::MAX)),
-            ("4294967296", None),
+            ("18446744073709551615", Some(u64::MAX)),
+            ("18446744073709551616", None),
             ("-1", None),
             ("+-1", None),
             ("0x-1", None),
@@ -84,7 +105,37 @@ mod tests {
             ("many", None),
         ];
         for (text, number) in cases {
-            assert_eq!(parse(text), number, "{text}");
+            assert_eq!(whole_number(text), number, "{text}");
+        }
+    }
+
+    #[test]
+    fn numbers_of_any_kind() {
+        let cases = [
+            ("7", Some(7.0)),
+            ("-7", Some(-7.0)),
+            ("+7", Some(7.0)),
+            ("1_000", Some(1000.0)),
+            ("010", Some(8.0)),
+            ("-0x10", Some(-16.0)),
+            ("08", Some(8.0)),
+            ("1.5", Some(1.5)),
+            (".5", Some(0.5)),
+            ("-1e-3", Some(-0.001)),
+            ("18446744073709551616", Some(18_446_744_073_709_551_616.0)),
+            ("1e999", None),
+            (".inf", None),
+            (".nan", None),
+            ("_1", None),
+            ("1.2.3", None),
+            ("-", None),
+            ("--1", None),
+            ("-+1", None),
+            ("inf", None),
+            ("", None),
+        ];
+        for (text, number) in cases {
+            assert_eq!(any_number(text), number, "{text}");
         }
     }
 }

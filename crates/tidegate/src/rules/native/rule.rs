@@ -1,7 +1,7 @@
 //! Reads a rule.
 
 use tidegate_core::LimitSpec;
-use tidegate_core::rules::{Action, ElasticSource, Rule, RuleLimit, RuleLimits};
+use tidegate_core::rules::{Action, ElasticSource, Metadata, MetadataValue, Rule, RuleLimit, RuleLimits};
 
 use super::key::KeyScope;
 use super::limit_settings::LimitSettings;
@@ -9,10 +9,8 @@ use super::{StoreSettings, conditions, entries, limit, limits};
 use crate::rules::Span;
 use crate::rules::diagnostic::Diagnostic;
 use crate::rules::file::{FileRule, LimitSpans, RuleSpans, Spanned};
-use crate::rules::yaml::{Field, Fields, Node, NodeKind, Reader, printable};
+use crate::rules::yaml::{self, Field, Fields, Node, NodeKind, Reader, printable};
 
-/// Metadata entries of a rule at most.
-const METADATA_MAX: usize = 64;
 /// Former names of a rule at most.
 const WAS_MAX: usize = 32;
 
@@ -149,17 +147,14 @@ fn read_candidate(
     }
 }
 
-fn read_metadata(reader: &mut Reader<'_>, node: &Node) -> Vec<(Box<str>, Box<str>)> {
-    let fields = reader.mapping(node).unwrap_or_default();
-    if fields.len() > METADATA_MAX {
-        let message = format!("{} metadata names are too many", fields.len());
-        let diagnostic = Diagnostic::error("too-many-names", node.span, message);
-        reader.push(diagnostic.hint(format!("the maximum is {METADATA_MAX}")));
-        return Vec::new();
-    }
-    let pair =
-        |(key, value): &(Node, Node)| Some((Box::from(reader.name(key)?), Box::from(reader.text(value)?)));
-    fields.iter().filter_map(pair).collect()
+fn read_metadata(reader: &mut Reader<'_>, node: &Node) -> Metadata {
+    // Reports any other value.
+    let _ = reader.mapping(node);
+    yaml::read_metadata(reader, node, |text| match text {
+        "true" | "True" | "TRUE" => Some(MetadataValue::Boolean(true)),
+        "false" | "False" | "FALSE" => Some(MetadataValue::Boolean(false)),
+        _ => yaml::decimal(text).map(MetadataValue::Number),
+    })
 }
 
 /// `per` beside `limit` is an easy mistake, and "a rule has no field `per`" would not help.

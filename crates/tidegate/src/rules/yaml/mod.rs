@@ -10,6 +10,7 @@
 
 mod errors;
 mod fields;
+mod metadata;
 mod node;
 mod reader;
 mod scalars;
@@ -17,6 +18,7 @@ mod tree;
 mod unclosed;
 
 pub(crate) use fields::{Field, Fields};
+pub(crate) use metadata::{decimal, read_metadata};
 pub(crate) use node::{Node, NodeKind, Style};
 pub(crate) use reader::Reader;
 pub(crate) use tree::read;

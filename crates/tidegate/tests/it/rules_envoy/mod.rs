@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `semantics` | which rule a descriptor finds, and what that rule contains |
 //! | `extension` | what `tidegate` adds |
+//! | `metadata` | the types of metadata, and that conversion keeps them |
 //! | `files` | which files of a directory are loaded, and files of one domain |
 //! | `reports` | the text of every error and warning, in files |
 //! | `convert` | the text of native files, and that they load |
@@ -19,6 +20,7 @@ mod extension;
 #[cfg(unix)]
 mod files;
 mod generators;
+mod metadata;
 mod reports;
 mod same_answers;
 mod semantics;

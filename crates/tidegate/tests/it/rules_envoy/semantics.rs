@@ -178,23 +178,6 @@ descriptors:
 }
 
 #[test]
-fn metadata_is_kept() {
-    let domain = domain(
-        "
-domain: d
-descriptors:
-  - key: a
-    rate_limit: { unit: second, requests_per_unit: 1 }
-    metadata: { service: blue, weight: 3, zones: [ eu, 1, true, ~ ], more: { x: '1' } }
-",
-    );
-    let metadata: Vec<(&str, &str)> =
-        rule(&domain, "a").metadata.iter().map(|(name, value)| (&**name, &**value)).collect();
-    let zones = r#"["eu",1,true,null]"#;
-    assert_eq!(metadata, [("service", "blue"), ("weight", "3"), ("zones", zones), ("more", r#"{"x":"1"}"#)]);
-}
-
-#[test]
 fn keys_and_values_are_text_whatever_they_look_like() {
     let domain = domain(
         "

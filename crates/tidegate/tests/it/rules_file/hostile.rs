@@ -44,7 +44,7 @@ fn a_megabyte_of_aliases_is_read() {
     }
     let report = parse_errors(&text);
     let report_text = assert_bounded(&report);
-    assert!(report_text.contains("metadata names are too many"), "{report_text}");
+    assert!(report_text.contains("values of metadata are too many"), "{report_text}");
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Writes `envoy.service.ratelimit.v3.RateLimitResponse`.
 
+use tidegate::rules::{Metadata, MetadataValue};
+
 use crate::serve::grpc::wire::Writer;
 use crate::serve::rls::{CurrentLimit, DescriptorStatus, DynamicMetadata, Header, RlsResponse};
 
@@ -52,15 +54,33 @@ fn write_metadata(out: &mut Writer<'_>, metadata: &DynamicMetadata<'_>) {
         object.text("limit", &limit.to_string());
     }
     if !metadata.rule_metadata.is_empty() {
-        object.object("metadata", |mut inner| {
-            metadata.rule_metadata.iter().for_each(|(name, value)| inner.text(name, value));
-        });
+        object.value("metadata", |value| value.message(5, |out| write_object(out, &metadata.rule_metadata)));
     }
     if let Some(wait) = metadata.retry_after_ms {
         object.number("retry_after_ms", wait);
     }
     if let Some(rule) = metadata.rule {
         object.text("rule", rule);
+    }
+}
+
+/// Writes a `google.protobuf.Struct`.
+fn write_object(out: &mut Writer<'_>, metadata: &Metadata) {
+    let mut object = StructWriter { out };
+    metadata.iter().for_each(|(name, value)| object.value(name, |out| write_value(out, value)));
+}
+
+/// Writes a `google.protobuf.Value`.
+fn write_value(out: &mut Writer<'_>, value: &MetadataValue) {
+    match value {
+        MetadataValue::Null => out.varint_or_zero(1, 0),
+        MetadataValue::Number(number) => out.double_or_zero(2, *number),
+        MetadataValue::Text(text) => out.bytes_or_empty(3, text.as_bytes()),
+        MetadataValue::Boolean(truth) => out.varint_or_zero(4, (*truth).into()),
+        MetadataValue::Object(object) => out.message(5, |out| write_object(out, object)),
+        MetadataValue::List(values) => out.message(6, |out| {
+            values.iter().for_each(|value| out.message(1, |out| write_value(out, value)));
+        }),
     }
 }
 
@@ -81,10 +101,6 @@ impl StructWriter<'_, '_> {
     #[allow(clippy::cast_precision_loss, reason = "a protobuf struct has only doubles")]
     fn number(&mut self, name: &str, number: u64) {
         self.value(name, |value| value.double_or_zero(2, number as f64));
-    }
-
-    fn object(&mut self, name: &str, write: impl FnOnce(StructWriter<'_, '_>)) {
-        self.value(name, |value| value.message(5, |out| write(StructWriter { out })));
     }
 
     fn value(&mut self, name: &str, write: impl FnOnce(&mut Writer<'_>)) {

@@ -11,7 +11,7 @@ use envoy_types::pb::google::protobuf::value::Kind;
 use envoy_types::pb::google::protobuf::{Duration, UInt64Value};
 use proptest::prelude::*;
 use prost::Message as _;
-use tidegate::rules::LimitId;
+use tidegate::rules::{LimitId, Metadata, MetadataValue};
 
 use super::*;
 use crate::serve::grpc::wire::Writer;
@@ -167,7 +167,7 @@ fn responses_match_prost() {
             delay_ms: 0,
             retry_after_ms: Some(11_500),
             degraded: false,
-            rule_metadata: vec![("team", "red")],
+            rule_metadata: Metadata::new([("team".into(), MetadataValue::Text("red".into()))]),
         }),
     };
     let mut bytes = BytesMut::new();
@@ -203,4 +203,38 @@ fn responses_match_prost() {
     assert_eq!(kind("rule"), Kind::StringValue("login".to_owned()));
     let Kind::StructValue(rule_metadata) = kind("metadata") else { panic!("{fields:?}") };
     assert_eq!(rule_metadata.fields["team"].kind, Some(Kind::StringValue("red".to_owned())));
+}
+
+/// Protobuf readers refuse deeply nested messages, and Envoy would then ignore the answer.
+#[test]
+fn the_deepest_metadata_can_be_read() {
+    let nested = |inner| Metadata::new([("x".into(), MetadataValue::Object(inner))]);
+    let mut rule_metadata = Metadata::new([("x".into(), MetadataValue::Null)]);
+    for _ in 1..Metadata::DEPTH_MAX {
+        rule_metadata = nested(rule_metadata);
+    }
+    let response = RlsResponse {
+        overall: Overall::OK,
+        statuses: std::iter::empty().collect(),
+        response_headers: vec![],
+        request_headers: vec![],
+        metadata: Some(DynamicMetadata {
+            decision: "allowed",
+            rule: None,
+            limit: None,
+            delay_ms: 0,
+            retry_after_ms: None,
+            degraded: false,
+            rule_metadata,
+        }),
+    };
+    let mut bytes = BytesMut::new();
+    write_response(&mut Writer::new(&mut bytes), &response);
+    let mut fields = RateLimitResponse::decode(&bytes[..]).unwrap().dynamic_metadata.unwrap().fields;
+    let mut value = fields.remove("metadata").unwrap().kind;
+    for _ in 0..Metadata::DEPTH_MAX {
+        let Some(Kind::StructValue(mut object)) = value else { panic!("{value:?}") };
+        value = object.fields.remove("x").unwrap().kind;
+    }
+    assert_eq!(value, Some(Kind::NullValue(0)));
 }

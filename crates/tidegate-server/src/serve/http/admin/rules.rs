@@ -3,10 +3,10 @@
 use std::fmt::{self, Write as _};
 
 use hyper::StatusCode;
-use serde_json::{Value, json};
+use serde_json::{Number, Value, json};
 use tidegate::rules::{
-    Action, Apply, CompiledDomain, CostSource, ElasticSource, LimitId, Margin, OnMissingKey, Pattern, Rule,
-    RuleLimit, RuleLimits,
+    Action, Apply, CompiledDomain, CostSource, ElasticSource, LimitId, Margin, Metadata, MetadataValue,
+    OnMissingKey, Pattern, Rule, RuleLimit, RuleLimits,
 };
 use tidegate_core::text::{truncated, write_duration};
 
@@ -140,8 +140,23 @@ fn rule_json(domain: &str, rule: &Rule) -> Value {
         "candidate": rule.candidate.as_ref().map(|limit| limit_json(0, limit)),
         "exempt": rule.is_exemption,
         "replaces": rule.replaces,
-        "metadata": rule.metadata.iter().map(|(name, value)| (name.to_string(), json!(value))).collect::<Value>(),
+        "metadata": metadata_json(&rule.metadata),
     })
+}
+
+fn metadata_json(metadata: &Metadata) -> Value {
+    metadata.iter().map(|(name, value)| (name.to_owned(), metadata_value_json(value))).collect()
+}
+
+fn metadata_value_json(value: &MetadataValue) -> Value {
+    match value {
+        MetadataValue::Null => Value::Null,
+        MetadataValue::Boolean(truth) => json!(truth),
+        MetadataValue::Number(number) => json!(number.to_string().parse::<Number>().ok()),
+        MetadataValue::Text(text) => json!(text),
+        MetadataValue::List(values) => values.iter().map(metadata_value_json).collect(),
+        MetadataValue::Object(object) => metadata_json(object),
+    }
 }
 
 fn limits_json(limits: &[RuleLimit]) -> Value {

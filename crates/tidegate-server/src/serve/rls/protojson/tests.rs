@@ -1,6 +1,6 @@
 //! Valid requests, errors, and responses.
 
-use tidegate::rules::LimitId;
+use tidegate::rules::{LimitId, Metadata, MetadataValue};
 use tidegate_core::rules::{RequestLimit, TimeUnit};
 
 use super::scalars::WholeNumber;
@@ -8,6 +8,21 @@ use super::*;
 use crate::serve::rls::{
     CurrentLimit, DescriptorStatus, DynamicMetadata, Header, Overall, RlsCode, RlsResponse, RlsUnit,
 };
+
+fn list_of_all_types() -> MetadataValue {
+    use MetadataValue::{Boolean, List, Null, Number, Object, Text};
+    let inner = Metadata::new([("x".into(), List(vec![Boolean(true)]))]);
+    List(vec![
+        Null,
+        Boolean(false),
+        Number(0.0),
+        Number(-1.5),
+        Text("".into()),
+        List(vec![]),
+        Object(Metadata::default()),
+        Object(inner),
+    ])
+}
 
 #[track_caller]
 fn assert_same(one: &str, other: &str) {
@@ -139,7 +154,10 @@ fn responses_match_go() {
             delay_ms: 0,
             retry_after_ms: Some(11_500),
             degraded: false,
-            rule_metadata: vec![("team", "größe")],
+            rule_metadata: Metadata::new([
+                ("team".into(), MetadataValue::Text("größe\"".into())),
+                ("all".into(), list_of_all_types()),
+            ]),
         }),
     };
     let mut json = String::new();
@@ -151,7 +169,8 @@ fn responses_match_go() {
             r#""requestsPerUnit":5,"unit":"MINUTE"},"durationUntilReset":"12s"},{"code":"OK"},"#,
             r#"{"code":"OK","currentLimit":{},"limitRemaining":7,"durationUntilReset":"0s"}],"#,
             r#""responseHeadersToAdd":[{"key":"retry-after","value":"12"}],"dynamicMetadata":{"decision":"denied","#,
-            r#""degraded":false,"delay_ms":0,"limit":"1","metadata":{"team":"größe"},"retry_after_ms":11500,"#,
+            r#""degraded":false,"delay_ms":0,"limit":"1","metadata":{"all":[null,false,0,-1.5,"",[],{},{"x":[true]}],"#,
+            r#""team":"größe\""},"retry_after_ms":11500,"#,
             r#""rule":"login\u0001"}}"#
         )
     );

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use tidegate::rules::{Metadata, MetadataValue};
+
 use crate::serve::rls::{CurrentLimit, DescriptorStatus, DynamicMetadata, Header, RlsResponse, RlsUnit};
 
 /// Appends a response to `json`.
@@ -62,9 +64,7 @@ fn write_metadata(json: &mut String, metadata: &DynamicMetadata<'_>) {
         object.text("limit", &limit.to_string());
     }
     if !metadata.rule_metadata.is_empty() {
-        let mut rule_metadata = ObjectWriter::begin(object.name("metadata"));
-        metadata.rule_metadata.iter().for_each(|(name, value)| rule_metadata.text(name, value));
-        rule_metadata.end();
+        write_object(object.name("metadata"), &metadata.rule_metadata);
     }
     if let Some(wait) = metadata.retry_after_ms {
         let _ = write!(object.name("retry_after_ms"), "{wait}");
@@ -73,6 +73,23 @@ fn write_metadata(json: &mut String, metadata: &DynamicMetadata<'_>) {
         object.text("rule", rule);
     }
     object.end();
+}
+
+fn write_object(json: &mut String, metadata: &Metadata) {
+    let mut object = ObjectWriter::begin(json);
+    metadata.iter().for_each(|(name, value)| write_value(object.name(name), value));
+    object.end();
+}
+
+fn write_value(json: &mut String, value: &MetadataValue) {
+    match value {
+        MetadataValue::Null => json.push_str("null"),
+        MetadataValue::Boolean(truth) => json.push_str(if *truth { "true" } else { "false" }),
+        MetadataValue::Number(number) => _ = write!(json, "{number}"),
+        MetadataValue::Text(text) => write_text(json, text),
+        MetadataValue::List(values) => write_list(json, values, write_value),
+        MetadataValue::Object(object) => write_object(json, object),
+    }
 }
 
 /// Writes an object.
@@ -111,23 +128,25 @@ impl<'j> ObjectWriter<'j> {
 
     /// Writes a list, unless it is empty.
     fn list<T>(&mut self, name: &str, items: &[T], write: impl Fn(&mut String, &T)) {
-        if items.is_empty() {
-            return;
+        if !items.is_empty() {
+            write_list(self.name(name), items, write);
         }
-        let json = self.name(name);
-        json.push('[');
-        for (index, item) in items.iter().enumerate() {
-            if index > 0 {
-                json.push(',');
-            }
-            write(json, item);
-        }
-        json.push(']');
     }
 
     fn end(self) {
         self.json.push('}');
     }
+}
+
+fn write_list<T>(json: &mut String, items: &[T], write: impl Fn(&mut String, &T)) {
+    json.push('[');
+    for (index, item) in items.iter().enumerate() {
+        if index > 0 {
+            json.push(',');
+        }
+        write(json, item);
+    }
+    json.push(']');
 }
 
 fn write_text(json: &mut String, text: &str) {

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use tidegate_core::rules::{
-    Action, Attribute, CostSource, Elastic, ElasticSource, KeyPart, Margin, OnMissingKey, Pattern, Rule,
-    RuleLimit, RuleLimits,
+    Action, Attribute, CostSource, Elastic, ElasticSource, KeyPart, Margin, Metadata, MetadataValue,
+    OnMissingKey, Pattern, Rule, RuleLimit, RuleLimits,
 };
 use tidegate_core::text::YamlText;
 use tidegate_core::{DenyCache, Limit};
@@ -28,9 +28,7 @@ pub(super) fn write_rule(text: &mut String, names: &mut RuleNames, rule: &Rule) 
         _ = writeln!(text, "    replaces: [{}]", replaced.join(", "));
     }
     if !rule.metadata.is_empty() {
-        let pair = |(name, value): &(Box<str>, Box<str>)| format!("{}: {}", YamlText(name), YamlText(value));
-        let pairs: Vec<String> = rule.metadata.iter().map(pair).collect();
-        _ = writeln!(text, "    metadata: {{ {} }}", pairs.join(", "));
+        _ = writeln!(text, "    metadata: {}", metadata_text(&rule.metadata));
     }
     if let Some(policy) = rule.on_store_failure {
         _ = writeln!(text, "    on_store_failure: {}", policy.as_str());
@@ -144,6 +142,27 @@ fn key_part_text(part: &KeyPart, entries: &[(&str, &Pattern)]) -> Option<String>
 fn is_plain_attribute(name: &str) -> bool {
     let reserved = ["entry.", "path.", "ip/"].iter().any(|reserved| name.starts_with(reserved));
     !reserved && name != "header." && matches!(Attribute::from_name(name), Attribute::Plain(_))
+}
+
+/// Metadata as a flow mapping. Text that looks like another type is in quotes.
+fn metadata_text(metadata: &Metadata) -> String {
+    let pair = |(name, value): (&str, &MetadataValue)| format!("{}: {}", YamlText(name), value_text(value));
+    let pairs: Vec<String> = metadata.iter().map(pair).collect();
+    format!("{{ {} }}", pairs.join(", "))
+}
+
+fn value_text(value: &MetadataValue) -> String {
+    match value {
+        MetadataValue::Null => "null".to_owned(),
+        MetadataValue::Boolean(truth) => truth.to_string(),
+        MetadataValue::Number(number) => number.to_string(),
+        MetadataValue::Text(text) => YamlText(text).to_string(),
+        MetadataValue::List(values) => {
+            let values: Vec<String> = values.iter().map(value_text).collect();
+            format!("[{}]", values.join(", "))
+        }
+        MetadataValue::Object(object) => metadata_text(object),
+    }
 }
 
 fn missing_text(missing: OnMissingKey) -> &'static str {
