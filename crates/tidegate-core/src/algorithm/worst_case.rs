@@ -13,7 +13,7 @@ use crate::text::write_duration;
 pub struct WorstCase {
     /// The most units.
     pub units: u64,
-    /// Where so many can be.
+    /// The span of time that they fall into.
     pub scope: WorstCaseScope,
     /// How they come, if it is surprising.
     pub(crate) detail: WorstCaseDetail,
@@ -45,7 +45,7 @@ pub(crate) enum WorstCaseDetail {
         at_once: u64,
         last_after_ns: u64,
     },
-    /// So many leave.
+    /// The number of units that leave.
     Leave(u64),
     /// In each window of the limit.
     EachWindow(u64),

@@ -1,4 +1,4 @@
-//! [`Limit::worst_case`] is exact: no requests get more from an algorithm, and an attack on its model gets so many.
+//! [`Limit::worst_case`] is exact: no requests get more from an algorithm, and an attack on its model gets that much.
 
 use std::collections::BTreeSet;
 
@@ -121,7 +121,7 @@ proptest! {
     }
 
     #[test]
-    fn an_attack_gets_so_many(spec in small_limit()) {
+    fn an_attack_gets_the_worst_case(spec in small_limit()) {
         prop_assert_eq!(most_of_all_attacks(&spec), u128::from(build(&spec).worst_case().units));
     }
 }

@@ -76,7 +76,7 @@ fn limit(limit: &ExplainedLimit) -> Value {
     })
 }
 
-/// The most units, the window that has at most so many, and the same as text. Some limits have no such window.
+/// The most units, the window that they fall into, and both as text. Some limits have no such window.
 fn worst_case(worst_case: &WorstCase) -> Value {
     let window_ns = match worst_case.scope {
         WorstCaseScope::AnyWindow { window_ns } => Some(window_ns),
