@@ -1,10 +1,10 @@
 //! How a call ends: a status code and a message.
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
 
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Response};
+use tidegate_core::text::percent_encode;
 
 use crate::text;
 
@@ -89,7 +89,7 @@ impl GrpcStatus {
     fn write_headers(&self, headers: &mut HeaderMap) {
         headers.insert(GRPC_STATUS, HeaderValue::from(self.code as u16));
         // The percent-encoded message has only characters that a header allows.
-        if let Ok(message) = HeaderValue::from_str(&percent_encode(&self.message)) {
+        if let Ok(message) = HeaderValue::from_str(&encode_message(&self.message)) {
             headers.insert(GRPC_MESSAGE, message);
         }
         if self.code == GrpcCode::Unimplemented {
@@ -113,17 +113,9 @@ pub fn ok_headers() -> Response<()> {
 }
 
 /// gRPC's percent-encoding: printable ASCII except `%` stays as it is.
-fn percent_encode(message: &str) -> String {
+fn encode_message(message: &str) -> String {
     let message = text::printable(message.as_bytes(), MESSAGE_CHARS_MAX);
-    let mut encoded = String::with_capacity(message.len());
-    for byte in message.bytes() {
-        match byte {
-            b' '..=b'~' if byte != b'%' => encoded.push(char::from(byte)),
-            // Writing to a string does not fail.
-            _ => drop(write!(encoded, "%{byte:02X}")),
-        }
-    }
-    encoded
+    percent_encode(&message, |c| matches!(c, ' '..='~') && c != '%')
 }
 
 #[cfg(test)]
@@ -132,8 +124,8 @@ mod tests {
 
     #[test]
     fn messages_are_encoded() {
-        assert_eq!(percent_encode("100% of größe\n"), "100%25 of gr%C3%B6%C3%9Fe\\n");
-        assert_eq!(percent_encode(&"x".repeat(1_000)).len(), MESSAGE_CHARS_MAX + "%E2%80%A6".len());
+        assert_eq!(encode_message("100% of größe\n"), "100%25 of gr%C3%B6%C3%9Fe\\n");
+        assert_eq!(encode_message(&"x".repeat(1_000)).len(), MESSAGE_CHARS_MAX + "%E2%80%A6".len());
     }
 
     #[test]

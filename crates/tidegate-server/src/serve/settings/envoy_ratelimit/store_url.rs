@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use tidegate_core::text::percent_encode;
+
 use super::Environment;
 use super::table::is_true;
 
@@ -57,13 +59,7 @@ fn login(auth: &str) -> String {
     format!("{}:{}@", percent_encoded(user), percent_encoded(password))
 }
 
+/// Only unreserved characters stay as they are.
 fn percent_encoded(text: &str) -> String {
-    let mut encoded = String::new();
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => encoded.push(byte.into()),
-            _ => _ = write!(encoded, "%{byte:02X}"),
-        }
-    }
-    encoded
+    percent_encode(text, |c| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | '~'))
 }
