@@ -5,13 +5,15 @@ use std::num::NonZeroU32;
 
 use siphasher::sip::SipHasher13;
 
-use crate::algorithm::{CountDenied, PackedAlgorithm};
+use crate::algorithm::{CountDenied, FastPath, PackedAlgorithm};
 use crate::{Algorithm, Limit, LimitId};
 
 /// A limit with the identity of its counters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counter {
     id: CounterId,
+    /// Follows from the limit.
+    fast_path: Option<FastPath>,
     limit: Limit,
     key_form: KeyForm,
 }
@@ -56,7 +58,7 @@ impl Counter {
             LimitId::Position(position) => write(&(*position as u64).to_le_bytes()),
         }
         write(limit.state_format().as_bytes());
-        Self { id: CounterId(hasher.finish()), limit, key_form: KeyForm::Plain }
+        Self::from_parts(CounterId(hasher.finish()), limit, KeyForm::Plain)
     }
 
     /// The counter of a `gcra` limit that only its rule identifies. A key then has one arrival time, whatever L, W and
@@ -70,19 +72,19 @@ impl Counter {
         hasher.write(&(rule.len() as u64).to_le_bytes());
         hasher.write(rule.as_bytes());
         hasher.write(b"gcra");
-        Some(Self { id: CounterId(hasher.finish()), limit, key_form: KeyForm::Plain })
+        Some(Self::from_parts(CounterId(hasher.finish()), limit, KeyForm::Plain))
     }
 
     /// The same counter with another L, as set by a signal or a request.
     #[must_use]
     pub fn resized(&self, limit: u64) -> Self {
-        Self { limit: self.limit.resized(limit), ..*self }
+        Self::from_parts(self.id, self.limit.resized(limit), self.key_form)
     }
 
     /// The same counter that counts these denied requests, if it is a fixed window.
     #[must_use]
     pub fn counting_denied(self, count_denied: CountDenied) -> Self {
-        Self { limit: self.limit.counting_denied(count_denied), ..self }
+        Self::from_parts(self.id, self.limit.counting_denied(count_denied), self.key_form)
     }
 
     /// The same counter with keys in this form.
@@ -100,7 +102,17 @@ impl Counter {
     /// The same counter with the limit divided among this many nodes.
     #[must_use]
     pub fn node_share(&self, nodes: NonZeroU32) -> Self {
-        Self { id: self.id, limit: self.limit.node_share(nodes), key_form: self.key_form }
+        Self::from_parts(self.id, self.limit.node_share(nodes), self.key_form)
+    }
+
+    fn from_parts(id: CounterId, limit: Limit, key_form: KeyForm) -> Self {
+        Self { id, fast_path: FastPath::new(limit.algorithm()), limit, key_form }
+    }
+
+    /// How one unit is charged in the common case, if the limit has a fast path.
+    #[inline(always)]
+    pub fn fast_path(&self) -> Option<&FastPath> {
+        self.fast_path.as_ref()
     }
 
     /// The identity of the counter.

@@ -39,6 +39,7 @@ mod charged_at;
 mod counter;
 mod decimal;
 mod decision;
+mod divisor;
 pub mod headers;
 mod key;
 mod lease_token;

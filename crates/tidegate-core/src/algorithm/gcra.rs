@@ -18,7 +18,9 @@
 //! When L changes, the whole nanoseconds stay, and with them the used share of the limit. Only the meaning of the
 //! remainder, less than one nanosecond, changes with L.
 
+use super::fast_path::BucketPath;
 use super::{LimitAlgorithm, WorstCase, WorstCaseDetail};
+use crate::divisor::Divisor;
 use crate::packed_state::PackedView;
 use crate::rate::UNITS_MAX;
 use crate::{Nanos, OutcomeKind, PackedState, Rate, TimedCost, Timestamp, Wait};
@@ -127,6 +129,21 @@ impl Gcra {
     #[inline]
     pub fn state(&self, arrival: Arrival) -> Option<PackedState> {
         (arrival.remainder < UNITS_MAX).then(|| pack(arrival))
+    }
+
+    /// The numbers for charges of one unit, if they fit 64 bits.
+    pub(super) fn fast_path(&self) -> Option<BucketPath> {
+        let window_ns = self.rate.window_ns();
+        let reach = split(u128::from(self.narrow_tolerance?.checked_sub(window_ns)?), self.limit());
+        Some(BucketPath {
+            limit: self.limit(),
+            reach_ns: u64::try_from(reach.whole_ns).ok()?,
+            reach_remainder: reach.remainder,
+            interval_ns: u64::try_from(self.interval.whole_ns).ok()?,
+            interval_remainder: self.interval.remainder,
+            window: Divisor::new(window_ns),
+            delay_mask: 0,
+        })
     }
 
     /// How long the newest unit has to wait if units leave one interval apart.

@@ -14,7 +14,9 @@
 //! that matters is the end of a window. Windows are at least a millisecond long, so the upper bits of that instant
 //! identify the window even without the low 19 bits.
 
+use super::fast_path::SlidingWindowPath;
 use super::{LimitAlgorithm, WorstCase, WorstCaseDetail};
+use crate::divisor::Divisor;
 use crate::packed_state::{PackedView, SPARE_INSTANT_BITS};
 use crate::rate::UNITS_MAX;
 use crate::{Nanos, OutcomeKind, PackedState, Rate, TimedCost, Timestamp, Wait};
@@ -25,8 +27,7 @@ pub struct SlidingWindow {
     pub(crate) rate: Rate,
     /// L·W, if a decision fits 64 bits. That takes half the work.
     narrow_capacity: Option<u64>,
-    /// floor(2^64 / W). Multiplying by it takes half the time of dividing by W.
-    reciprocal: u64,
+    window: Divisor,
 }
 
 /// A window, and the units used in it and in the one before.
@@ -67,9 +68,11 @@ const NARROW_MAX: u64 = 1 << 62;
 impl SlidingWindow {
     pub(crate) fn new(rate: Rate) -> Self {
         let capacity = rate.limit().checked_mul(rate.window_ns());
-        #[allow(clippy::cast_possible_truncation, reason = "W is more than one")]
-        let reciprocal = ((1_u128 << 64) / u128::from(rate.window_ns())) as u64;
-        Self { rate, narrow_capacity: capacity.filter(|capacity| *capacity <= NARROW_MAX), reciprocal }
+        Self {
+            rate,
+            narrow_capacity: capacity.filter(|capacity| *capacity <= NARROW_MAX),
+            window: Divisor::new(rate.window_ns()),
+        }
     }
 
     /// Units per window.
@@ -98,17 +101,32 @@ impl SlidingWindow {
         })
     }
 
+    /// The numbers for charges of one unit.
+    pub(super) fn fast_path(&self) -> SlidingWindowPath {
+        SlidingWindowPath { limit: self.rate.limit(), window: self.window }
+    }
+
+    /// The units used in the previous and in the current window, from the words of a state that ends.
+    #[inline(always)]
+    pub(super) fn unpack_counts([instant, detail]: [u64; 2]) -> (u64, u64) {
+        let cur_high = instant & ((1 << CUR_BITS_BESIDE_INSTANT) - 1);
+        (detail & UNITS_MAX, cur_high << CUR_BITS_BELOW | detail >> COUNT_BITS)
+    }
+
+    /// The state of a key whose usage matters until `last_ns`.
+    #[inline(always)]
+    pub(super) fn pack_counts(last_ns: u64, prev: u64, cur: u64) -> PackedState {
+        let instant_high = last_ns >> SPARE_INSTANT_BITS << SPARE_INSTANT_BITS;
+        let cur_low = cur & ((1 << CUR_BITS_BELOW) - 1);
+        PackedState::until(instant_high | cur >> CUR_BITS_BELOW, cur_low << COUNT_BITS | prev)
+    }
+
     /// The start of the window that contains `now_ns`.
-    ///
-    /// The estimated number of windows is exact or one too small: the reciprocal is less than 2^64 / W by less than
-    /// one, so the product is too small by less than t / 2^64 < 1.
     #[inline(always)]
     fn start_of_now(&self, now_ns: u64) -> u64 {
         let window_ns = self.rate.window_ns();
-        #[allow(clippy::cast_possible_truncation, reason = "less than t")]
-        let number = ((u128::from(now_ns) * u128::from(self.reciprocal)) >> 64) as u64;
-        let start_ns = number * window_ns;
-        if now_ns - start_ns >= window_ns { start_ns + window_ns } else { start_ns }
+        let number = if now_ns >> 63 == 0 { self.window.divide(now_ns) } else { now_ns / window_ns };
+        number * window_ns
     }
 
     /// The windows from the view of a request at `now`.
@@ -126,9 +144,7 @@ impl SlidingWindow {
             }
         };
         let instant_high = instant >> SPARE_INSTANT_BITS;
-        let cur_high = instant & ((1 << CUR_BITS_BESIDE_INSTANT) - 1);
-        let cur = cur_high << CUR_BITS_BELOW | detail >> COUNT_BITS;
-        let prev = detail & UNITS_MAX;
+        let (prev, cur) = Self::unpack_counts([instant, detail]);
         // Most states belong to the current window or to the one before. Trying those needs no division.
         let is_last_of =
             |last_ns: Option<u64>| last_ns.is_some_and(|last| last >> SPARE_INSTANT_BITS == instant_high);
@@ -148,11 +164,7 @@ impl SlidingWindow {
     #[inline(always)]
     fn pack(&self, WindowCounts { start_ns, prev, cur }: WindowCounts) -> PackedState {
         match u64::try_from(last_instant(start_ns, self.rate.window_ns())) {
-            Ok(last) => {
-                let instant_high = last >> SPARE_INSTANT_BITS << SPARE_INSTANT_BITS;
-                let cur_low = cur & ((1 << CUR_BITS_BELOW) - 1);
-                PackedState::until(instant_high | cur >> CUR_BITS_BELOW, cur_low << COUNT_BITS | prev)
-            }
+            Ok(last_ns) => Self::pack_counts(last_ns, prev, cur),
             Err(_) => pack_late(start_ns / self.rate.window_ns(), prev, cur),
         }
     }

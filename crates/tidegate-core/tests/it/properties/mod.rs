@@ -3,6 +3,7 @@
 //! | file | property |
 //! |---|---|
 //! | `against_models` | each algorithm matches its model, in every field of every outcome |
+//! | `fast_path` | the fast path of one unit decides as the algorithm does |
 //! | `equivalences` | ways to decide that must agree do |
 //! | `worst_cases` | the most that each algorithm admits, and the most that it stores |
 //! | `worst_case_attacks` | the worst case that each limit states is exact |
@@ -23,6 +24,7 @@ mod against_models;
 mod calendars;
 mod changed_limits;
 mod equivalences;
+mod fast_path;
 mod idle_states;
 pub mod limits;
 mod no_panics;

@@ -1,0 +1,202 @@
+//! One unit, in few instructions: the algorithms again, for the decision that nearly every request gets.
+//!
+//! Nearly every request costs one unit, finds its key, and is admitted. For this case the numbers that do not depend on the
+//! key are computed once per counter. A decision then takes some additions and comparisons. It takes a multiplication or
+//! two for what is left, and no division. In every other case a path returns `None`: denied, a new window, a state under
+//! another L, a time that stepped back, a product that does not fit 62 bits. The caller then asks the
+//! [algorithm](super::LimitAlgorithm), which stays the definition: `tests/it/properties/fast_path.rs` holds every path to
+//! it, in state and outcome.
+
+use std::hint::select_unpredictable;
+
+use super::{Algorithm, PackedAlgorithm, SlidingWindow};
+use crate::divisor::Divisor;
+use crate::packed_state::SPARE_INSTANT_BITS;
+use crate::{Nanos, Outcome, OutcomeKind, PackedState, Timestamp, Wait};
+
+/// The fast path of a counter: its algorithm, with the numbers that it needs for one unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FastPath(PathByAlgorithm);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PathByAlgorithm {
+    /// `gcra`, `token_bucket` and `leaky_bucket`.
+    Bucket(BucketPath),
+    FixedWindow(FixedWindowPath),
+    SlidingWindow(SlidingWindowPath),
+}
+
+/// One admitted unit.
+#[derive(Clone, Copy, Debug)]
+pub struct FastCharge {
+    /// The state after the charge.
+    pub state: PackedState,
+    /// What `remaining` is computed from, in the terms of the algorithm.
+    rest: [u64; 2],
+    reset_after_ns: u64,
+    delay_ns: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct BucketPath {
+    pub limit: u64,
+    /// (B - 1)·W/L: how far ahead the arrival time may be before the unit. Whole nanoseconds and a remainder over L.
+    pub reach_ns: u64,
+    pub reach_remainder: u64,
+    /// W/L, in the same way.
+    pub interval_ns: u64,
+    pub interval_remainder: u64,
+    /// B·W is at most 2^62.
+    pub window: Divisor,
+    /// All ones if units leave one interval apart, as from a leaky bucket. Else zero.
+    pub delay_mask: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FixedWindowPath {
+    pub limit: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SlidingWindowPath {
+    pub limit: u64,
+    pub window: Divisor,
+}
+
+/// Up to this product, its sum with a window is in the range of [`Divisor::divide`].
+const NARROW_MAX: u64 = 1 << 62;
+
+impl FastPath {
+    /// The fast path of an algorithm, if it has one.
+    pub(crate) fn new(algorithm: &Algorithm) -> Option<Self> {
+        let Algorithm::Packed(algorithm) = algorithm else { return None };
+        Some(Self(match algorithm {
+            PackedAlgorithm::Gcra(gcra) => PathByAlgorithm::Bucket(gcra.fast_path()?),
+            PackedAlgorithm::TokenBucket(bucket) => PathByAlgorithm::Bucket(bucket.as_gcra().fast_path()?),
+            PackedAlgorithm::LeakyBucket(bucket) => {
+                PathByAlgorithm::Bucket(BucketPath { delay_mask: u64::MAX, ..bucket.as_gcra().fast_path()? })
+            }
+            PackedAlgorithm::FixedWindow(window) => {
+                PathByAlgorithm::FixedWindow(FixedWindowPath { limit: window.rate().limit() })
+            }
+            PackedAlgorithm::SlidingWindow(window) => PathByAlgorithm::SlidingWindow(window.fast_path()),
+        }))
+    }
+
+    /// Charges one unit to a state. `None` if it is not admitted, or not decided here.
+    #[inline(always)]
+    pub fn charge(&self, state: PackedState, now: Timestamp) -> Option<FastCharge> {
+        let (words, now_ns) = (state.to_words(), now.as_nanos());
+        match &self.0 {
+            PathByAlgorithm::Bucket(path) => path.charge(words, now_ns),
+            PathByAlgorithm::FixedWindow(path) => path.charge(words, now_ns),
+            PathByAlgorithm::SlidingWindow(path) => path.charge(words, now_ns),
+        }
+    }
+
+    /// The outcome of a charge by this path.
+    #[inline(always)]
+    pub fn outcome(&self, charge: &FastCharge) -> Outcome {
+        Outcome {
+            kind: OutcomeKind::Allowed,
+            remaining: match &self.0 {
+                PathByAlgorithm::Bucket(path) => path.remaining(charge.rest),
+                PathByAlgorithm::FixedWindow(_) => charge.rest[0],
+                PathByAlgorithm::SlidingWindow(path) => path.remaining(charge.rest),
+            },
+            retry_after: Wait::NONE,
+            reset_after: Nanos::new(u128::from(charge.reset_after_ns)),
+            delay: Nanos::new(u128::from(charge.delay_ns)),
+            over: 0,
+        }
+    }
+}
+
+impl BucketPath {
+    /// See `gcra.rs`, and for the delay `leaky_bucket.rs`: a unit leaves at the arrival time before its charge.
+    #[inline(always)]
+    fn charge(&self, [whole_ns, remainder]: [u64; 2], now_ns: u64) -> Option<FastCharge> {
+        // A remainder over a larger L, or a state that outlasts representable time, whose highest bit is set.
+        if remainder >= self.limit {
+            return None;
+        }
+        let is_ahead = whole_ns >= now_ns;
+        let start_ns = if is_ahead { whole_ns } else { now_ns };
+        let remainder = if is_ahead { remainder } else { 0 };
+        let ahead_ns = start_ns - now_ns;
+        let free_ns = self.reach_ns.checked_sub(ahead_ns)?;
+        if free_ns == 0 && remainder > self.reach_remainder {
+            return None;
+        }
+        let sum = remainder + self.interval_remainder;
+        let carry = sum >= self.limit;
+        // No branch: it could not be predicted.
+        let new_remainder = sum - select_unpredictable(carry, self.limit, 0);
+        let new_whole_ns = start_ns.checked_add(self.interval_ns + u64::from(carry))?;
+        let rounded_up = |whole_ns: u64, remainder: u64| whole_ns + u64::from(remainder > 0);
+        Some(FastCharge {
+            state: PackedState::from_words([new_whole_ns, new_remainder]),
+            rest: [free_ns, remainder],
+            reset_after_ns: rounded_up(new_whole_ns - now_ns, new_remainder),
+            delay_ns: rounded_up(ahead_ns, remainder) & self.delay_mask,
+        })
+    }
+
+    /// How many intervals fit between the arrival time and its reach: their distance in 1/L ns, divided by W.
+    #[inline(always)]
+    fn remaining(&self, [free_ns, remainder]: [u64; 2]) -> u64 {
+        self.window.divide(free_ns * self.limit + self.reach_remainder - remainder)
+    }
+}
+
+impl FixedWindowPath {
+    /// See `fixed_window.rs`: the state is the window's last instant and the units used in it.
+    #[inline(always)]
+    fn charge(&self, [last_ns, used]: [u64; 2], now_ns: u64) -> Option<FastCharge> {
+        // A state that outlasts representable time has the highest bit set, so it is not below the limit.
+        if now_ns > last_ns || used == 0 || used >= self.limit {
+            return None;
+        }
+        Some(FastCharge {
+            state: PackedState::from_words([last_ns, used + 1]),
+            rest: [self.limit - used - 1, 0],
+            reset_after_ns: (last_ns - now_ns).checked_add(1)?,
+            delay_ns: 0,
+        })
+    }
+}
+
+impl SlidingWindowPath {
+    /// See `sliding_window.rs`, for a state of the current window.
+    #[inline(always)]
+    fn charge(&self, words: [u64; 2], now_ns: u64) -> Option<FastCharge> {
+        if now_ns >> 63 != 0 {
+            return None;
+        }
+        let window_ns = self.window.get();
+        let start_ns = self.window.divide(now_ns) * window_ns;
+        let last_ns = start_ns + 2 * window_ns - 1;
+        let outlasts = words[1] >> 63;
+        if (words[0] ^ last_ns) >> SPARE_INSTANT_BITS | outlasts != 0 {
+            return None;
+        }
+        let (prev, cur) = SlidingWindow::unpack_counts(words);
+        let room = self.limit.checked_sub(cur + 1)?;
+        let weight = prev.checked_mul(start_ns + window_ns - now_ns)?;
+        if weight > NARROW_MAX || u128::from(weight) > u128::from(room) * u128::from(window_ns) {
+            return None;
+        }
+        Some(FastCharge {
+            state: SlidingWindow::pack_counts(last_ns, prev, cur + 1),
+            rest: [room, weight],
+            reset_after_ns: last_ns + 1 - now_ns,
+            delay_ns: 0,
+        })
+    }
+
+    /// The room in the current window, less the weight of the previous one.
+    #[inline(always)]
+    fn remaining(&self, [room, weight]: [u64; 2]) -> u64 {
+        room - self.window.divide(weight + (self.window.get() - 1))
+    }
+}
