@@ -52,13 +52,13 @@ impl SystemClock {
     pub fn new() -> Self {
         let machine = MachineClock { counter: quanta::Clock::new() };
         let rate = CounterRate::new(machine.counter.delta_as_nanos(0, 1 << 32));
-        ANCHOR.start(&machine, rate);
+        ANCHOR.start(&machine, &rate);
         Self { machine, rate }
     }
 
     /// How the clock has followed wall time since the process started.
     pub fn stats(&self) -> ClockStats {
-        ANCHOR.stats(&self.machine, self.rate)
+        ANCHOR.stats(&self.machine, &self.rate)
     }
 }
 
@@ -69,9 +69,9 @@ impl Default for SystemClock {
 }
 
 impl Clock for SystemClock {
-    #[inline]
+    #[inline(always)]
     fn now(&self) -> Timestamp {
-        Timestamp::from_nanos(ANCHOR.now(&self.machine, self.rate))
+        Timestamp::from_nanos(ANCHOR.now(&self.machine, &self.rate))
     }
 }
 

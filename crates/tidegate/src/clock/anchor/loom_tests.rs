@@ -36,12 +36,12 @@ impl LoomClock {
     fn new() -> Arc<Self> {
         let fake = LoomMachine { up_ns: AtomicU64::new(0), epoch_ns: AtomicU64::new(SECOND) };
         let fixture = Self { anchor: Anchor::new(), pace: CounterRate::new(1 << 32), fake };
-        fixture.anchor.start(&fixture.fake, fixture.pace);
+        fixture.anchor.start(&fixture.fake, &fixture.pace);
         Arc::new(fixture)
     }
 
     fn now(&self) -> u64 {
-        self.anchor.now(&self.fake, self.pace)
+        self.anchor.now(&self.fake, &self.pace)
     }
 
     /// Reads the clock. Checks that it is not earlier than a time that another thread has shared.
@@ -84,7 +84,7 @@ fn a_step_is_counted_once_by_two_threads() {
         });
         let times = [clock.now(), other.join().unwrap()];
         assert!(times.iter().any(|now| *now >= 11 * SECOND), "one thread has followed it");
-        let stats = clock.anchor.stats(&clock.fake, clock.pace);
+        let stats = clock.anchor.stats(&clock.fake, &clock.pace);
         assert_eq!(stats.steps, 1);
     });
 }

@@ -86,10 +86,12 @@ pub(super) trait ClockSource {
 }
 
 /// Converts counts to nanoseconds.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct CounterRate {
     /// The nanoseconds of 2^32 counts, minus [`SLEW_PPM`].
     slow_ns_per_2_32: u64,
+    /// The same for 2^64 counts. Zero if that does not fit: the counter runs at less than 1 GHz.
+    slow_ns_per_2_64: u64,
     /// [`ANCHOR_EVERY_NS`] in counts.
     anchor_every_counts: u64,
 }
@@ -145,7 +147,7 @@ impl Anchor {
     }
 
     /// Sets the clock to wall time, unless it was already started.
-    pub(super) fn start(&self, source: &impl ClockSource, rate: CounterRate) {
+    pub(super) fn start(&self, source: &impl ClockSource, rate: &CounterRate) {
         let mut state = lock(&self.state);
         if !state.is_started {
             state.is_started = true;
@@ -155,8 +157,8 @@ impl Anchor {
     }
 
     /// The current time in nanoseconds since the Unix epoch. The clock must be started.
-    #[inline]
-    pub(super) fn now(&self, source: &impl ClockSource, rate: CounterRate) -> u64 {
+    #[inline(always)]
+    pub(super) fn now(&self, source: &impl ClockSource, rate: &CounterRate) -> u64 {
         let count = source.count();
         // A reader that sees the count of an anchor also sees its offset.
         let since = count.wrapping_sub(self.count.load(Ordering::Acquire));
@@ -167,7 +169,7 @@ impl Anchor {
     }
 
     /// How the clock has followed wall time up to now.
-    pub(super) fn stats(&self, source: &impl ClockSource, rate: CounterRate) -> ClockStats {
+    pub(super) fn stats(&self, source: &impl ClockSource, rate: &CounterRate) -> ClockStats {
         self.now(source, rate);
         let state = lock(&self.state);
         ClockStats {
@@ -177,15 +179,15 @@ impl Anchor {
         }
     }
 
-    #[inline]
-    fn shown_ns(&self, rate: CounterRate, count: u64) -> u64 {
+    #[inline(always)]
+    fn shown_ns(&self, rate: &CounterRate, count: u64) -> u64 {
         rate.ns(count).wrapping_add(self.offset_ns.load(Ordering::Relaxed))
     }
 
     /// The current time, after adding an anchor if one is due.
     #[cold]
     #[inline(never)]
-    fn now_with_anchor(&self, source: &impl ClockSource, rate: CounterRate, count: u64) -> u64 {
+    fn now_with_anchor(&self, source: &impl ClockSource, rate: &CounterRate, count: u64) -> u64 {
         let age = |count: u64| rate.age(count.wrapping_sub(self.count.load(Ordering::Acquire)));
         let mut state = match self.state.try_lock() {
             Ok(state) => state,
@@ -203,7 +205,7 @@ impl Anchor {
         self.shown_ns(rate, reading.count)
     }
 
-    fn slew_or_step(&self, state: &mut AnchorState, rate: CounterRate, reading: ClockReading) {
+    fn slew_or_step(&self, state: &mut AnchorState, rate: &CounterRate, reading: ClockReading) {
         let shown_ns = self.shown_ns(rate, reading.count);
         let since_ns = rate.ns(reading.count.wrapping_sub(self.count.load(Ordering::Relaxed)));
         // One half compensates the slow rate, the other half is the slew.
@@ -220,7 +222,7 @@ impl Anchor {
     }
 
     /// Continues after the counter was restarted.
-    fn resume_after_restart(&self, state: &mut AnchorState, rate: CounterRate, reading: ClockReading) {
+    fn resume_after_restart(&self, state: &mut AnchorState, rate: &CounterRate, reading: ClockReading) {
         // No reader uses an anchor for longer than this.
         let last_count = self.count.load(Ordering::Relaxed).saturating_add(rate.overdue_counts());
         let last_ns = self.shown_ns(rate, last_count);
@@ -249,7 +251,7 @@ impl AnchorState {
 
 impl ClockReading {
     /// Reads again if the thread was delayed in between, but only a few times: some machines are slow.
-    fn take(source: &impl ClockSource, rate: CounterRate) -> Self {
+    fn take(source: &impl ClockSource, rate: &CounterRate) -> Self {
         let mut readings = 1;
         let mut before = source.count();
         loop {
@@ -268,26 +270,38 @@ impl CounterRate {
     /// The rate of a counter whose 2^32 counts take this long.
     pub(super) fn new(ns_per_2_32: u64) -> Self {
         let ns_per_2_32 = u128::from(ns_per_2_32.max(1));
-        let slow = ns_per_2_32 * u128::from(PPM - SLEW_PPM) / u128::from(PPM);
+        let slow = |ns: u128| ns * u128::from(PPM - SLEW_PPM) / u128::from(PPM);
         let anchor_every = (u128::from(ANCHOR_EVERY_NS) << 32) / ns_per_2_32;
         Self {
-            slow_ns_per_2_32: u64::try_from(slow).unwrap_or(u64::MAX),
+            slow_ns_per_2_32: u64::try_from(slow(ns_per_2_32)).unwrap_or(u64::MAX),
+            slow_ns_per_2_64: u64::try_from(slow(ns_per_2_32 << 32)).unwrap_or(0),
             anchor_every_counts: u64::try_from(anchor_every).unwrap_or(u64::MAX).max(1),
         }
     }
 
-    #[inline]
+    #[inline(always)]
     #[allow(clippy::cast_possible_truncation, reason = "2^64 ns are 584 years")]
-    fn ns(self, counts: u64) -> u64 {
+    fn ns(&self, counts: u64) -> u64 {
+        if self.slow_ns_per_2_64 == 0 {
+            return self.ns_of_slow_counter(counts);
+        }
+        // Only the upper half of the product is needed, so nothing is shifted.
+        ((u128::from(counts) * u128::from(self.slow_ns_per_2_64)) >> 64) as u64
+    }
+
+    #[cold]
+    #[inline(never)]
+    #[allow(clippy::cast_possible_truncation, reason = "2^64 ns are 584 years")]
+    fn ns_of_slow_counter(&self, counts: u64) -> u64 {
         ((u128::from(counts) * u128::from(self.slow_ns_per_2_32)) >> 32) as u64
     }
 
-    fn overdue_counts(self) -> u64 {
+    fn overdue_counts(&self) -> u64 {
         self.anchor_every_counts.saturating_mul(OVERDUE_ANCHORS)
     }
 
     /// The age of the last anchor, if the counter has moved by `since` (modulo 2^64) since then.
-    fn age(self, since: u64) -> AnchorAge {
+    fn age(&self, since: u64) -> AnchorAge {
         if since < self.anchor_every_counts || since.wrapping_neg() <= self.anchor_every_counts {
             AnchorAge::Current
         } else if since < self.overdue_counts() {

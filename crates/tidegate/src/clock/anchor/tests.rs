@@ -100,16 +100,16 @@ impl ClockFixture {
     }
 
     fn started(self) -> Self {
-        self.anchor.start(&self.fake, self.rate);
+        self.anchor.start(&self.fake, &self.rate);
         self
     }
 
     fn now(&self) -> u64 {
-        self.anchor.now(&self.fake, self.rate)
+        self.anchor.now(&self.fake, &self.rate)
     }
 
     fn stats(&self) -> ClockStats {
-        self.anchor.stats(&self.fake, self.rate)
+        self.anchor.stats(&self.fake, &self.rate)
     }
 
     fn now_after(&self, ns: u64) -> u64 {
