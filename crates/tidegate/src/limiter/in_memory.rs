@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_core::{Charge, ChargedAt, Decision, IntoKey, LeaseToken, Nanos, Timestamp, Wait};
+use tidegate_core::{Charge, ChargedAt, Decision, IntoKey, LeaseToken, Nanos, TimedCost, Timestamp, Wait};
 
 use super::call::decision_of;
 use super::{GrantedUnits, Limiter, LimiterRef, Reservation, to_nanos};
@@ -16,13 +16,13 @@ impl<C: Clock> Limiter<C, Arc<MemoryStore>> {
     ///
     /// A concurrency limit counts a check as held for the limit's ttl, and it cannot be released earlier. Use
     /// [`try_acquire`](Self::try_acquire) to release it.
-    #[inline]
+    #[inline(always)]
     pub fn check(&self, key: impl IntoKey, cost: u64) -> Decision {
         self.check_at(key, cost, self.clock.now())
     }
 
     /// As [`check`](Self::check), at a given instant.
-    #[inline]
+    #[inline(always)]
     pub fn check_at(&self, key: impl IntoKey, cost: u64, now: Timestamp) -> Decision {
         let key = key.key_bytes();
         let key = key.as_ref();
@@ -33,6 +33,38 @@ impl<C: Clock> Limiter<C, Arc<MemoryStore>> {
             }
             _ => self.check_all(key, cost, now),
         }
+    }
+
+    /// Checks several keys at one instant. Each key is decided by itself, in order, as by [`check`](Self::check): a denied
+    /// key does not affect the others. The limiter reads the clock once, and the processor loads the counters of several
+    /// keys at a time, so many keys cost less together than one by one.
+    ///
+    /// ```
+    /// use tidegate::Limiter;
+    ///
+    /// let limiter = Limiter::new("1/s burst 2")?;
+    /// let decisions = limiter.check_many(&["ann", "bob", "ann", "ann"], 1);
+    /// let allowed: Vec<bool> = decisions.iter().map(|decision| decision.is_allowed()).collect();
+    /// assert_eq!(allowed, [true, true, true, false]);
+    /// # Ok::<(), tidegate::LimiterError>(())
+    /// ```
+    #[must_use = "unused decisions limit nothing"]
+    pub fn check_many<K: IntoKey>(&self, keys: &[K], cost: u64) -> Vec<Decision> {
+        self.check_many_at(keys, cost, self.clock.now())
+    }
+
+    /// As [`check_many`](Self::check_many), at a given instant.
+    #[must_use = "unused decisions limit nothing"]
+    pub fn check_many_at<K: IntoKey>(&self, keys: &[K], cost: u64, now: Timestamp) -> Vec<Decision> {
+        let mut decisions = Vec::with_capacity(keys.len());
+        match &*self.limits.counters {
+            [counter] if self.limits.superseded.is_empty() => {
+                let decided = |decision| decisions.push(decision);
+                self.store.check_keys(counter, keys, TimedCost { now, cost }, decided);
+            }
+            _ => decisions.extend(keys.iter().map(|key| self.check_all(key.key_bytes().as_ref(), cost, now))),
+        }
+        decisions
     }
 
     /// Several limits. Not inlined, to keep the code for one limit small.

@@ -48,7 +48,7 @@ impl MemoryStore {
     /// the current wait.
     pub(crate) fn forecast(&self, plan: &Plan<'_>) -> StateForecast {
         let state = |charge| {
-            let tag = self.seed.tag(charge);
+            let tag = self.seed.tag_of_charge(charge);
             match charge.counter.algorithm() {
                 Algorithm::Packed(_) => ForecastState::Packed(self.read_packed(tag).state),
                 Algorithm::UsageLog(_) => ForecastState::UsageLog(
@@ -65,7 +65,7 @@ impl MemoryStore {
     /// The wait until all enforced limits of a plan admit it. Charges nothing, and does not count as an attempt.
     pub(crate) fn wait(&self, plan: &Plan<'_>, now: Timestamp) -> Wait {
         let wait = |charge: &Charge<'_>| {
-            let (tag, timed_cost) = (self.seed.tag(charge), TimedCost { now, cost: charge.cost });
+            let (tag, timed_cost) = (self.seed.tag_of_charge(charge), TimedCost { now, cost: charge.cost });
             match charge.counter.algorithm() {
                 Algorithm::Packed(one) => one.wait(&self.read_packed(tag).state, timed_cost),
                 Algorithm::UsageLog(one) => {

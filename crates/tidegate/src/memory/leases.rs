@@ -131,7 +131,8 @@ impl MemoryStore {
         let Ok(grant) = grant else { return (outcomes, LeaseReply::MemoryFull) };
         let first = expiry_charges(plan).next();
         let lease = grant.zip(first).map(|(grant, charge)| {
-            let token = self.seal(grant, self.seed.tag(charge)).with_ttl(Some(lease_ttl(plan, ttl)));
+            let token =
+                self.seal(grant, self.seed.tag_of_charge(charge)).with_ttl(Some(lease_ttl(plan, ttl)));
             Lease::new(token, now)
         });
         (outcomes, lease.map_or(LeaseReply::None, LeaseReply::Held))
@@ -175,13 +176,13 @@ impl MemoryStore {
         change: impl Fn(&mut Leases, Timestamp) -> Option<Grant>,
     ) -> Result<LeaseToken, MissingLease> {
         let tags: PlanVec<u64> =
-            plan.charges().iter().filter(is_lease).map(|charge| self.seed.tag(charge)).collect();
+            plan.charges().iter().filter(is_lease).map(|charge| self.seed.tag_of_charge(charge)).collect();
         // Try every tag: a limit may have been added before the one that the lease was sealed for.
         let sealed_for = tags.iter().find(|tag| self.seal(token.grant(), **tag).seal() == token.seal());
         let sealed_for = *sealed_for.ok_or(MissingLease::WrongOwner)?;
         let mut locked = lock_shards(&self.leases, tags.iter().map(|tag| shard_of(*tag)).collect());
         let effective_now = |charge: &Charge<'_>| {
-            let tag = self.seed.tag(charge);
+            let tag = self.seed.tag_of_charge(charge);
             locked_at_mut(&mut locked, shard_of(tag))
                 .with_state(tag, |leases: &Leases| leases.effective_now(now))
         };

@@ -1,4 +1,5 @@
-//! The concurrent part of the store under loom: every interleaving, with every reordering that the memory check_interleavings allows.
+//! The concurrent part of the store under loom: every interleaving, with every reordering that the memory model
+//! allows.
 //! Pages hold one group and count as full with two keys, so the third key causes a split.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test --profile loom -p tidegate --features rules --lib --target-dir target/loom -- loom_tests`
@@ -79,10 +80,10 @@ fn a_copy_never_has_half_a_write() {
             }
         });
         let charge = Charge::new(&[1], &counter, 7);
-        let before = store.read_packed(store.seed.tag(&charge)).state;
+        let before = store.read_packed(store.seed.tag_of_charge(&charge)).state;
         // Both words of the state change: the window's end and the count.
         let _ = store.check_charge(&charge, Timestamp::from_nanos(5_000_000_000));
-        let after = store.read_packed(store.seed.tag(&charge)).state;
+        let after = store.read_packed(store.seed.tag_of_charge(&charge)).state;
         let copy = copier.join().unwrap();
         assert!(copy.len() == 1 && [before, after].contains(&copy[0].state), "{copy:?}");
     });
@@ -94,7 +95,7 @@ fn no_key_is_lost_while_its_page_is_split() {
         let store = store();
         let counter = counter("{algorithm: fixed_window, limit: 1, per: 1h}");
         // One key that stays, and one that moves to the new page.
-        let side = |key: u8| store.seed.tag(&Charge::new(&[key], &counter, 1)) & 1;
+        let side = |key: u8| store.seed.tag_of_charge(&Charge::new(&[key], &counter, 1)) & 1;
         let stays = (1..=u8::MAX).find(|key| side(*key) == 0).unwrap();
         let moves = (1..=u8::MAX).find(|key| side(*key) == 1).unwrap();
         assert_eq!(check(&store, &counter, stays), OutcomeKind::Allowed);
@@ -107,6 +108,53 @@ fn no_key_is_lost_while_its_page_is_split() {
         assert_eq!(reader.join().unwrap(), [OutcomeKind::Denied; 2]);
         assert_eq!([0, moves, stays].map(|key| check(&store, &counter, key)), [OutcomeKind::Denied; 3]);
     });
+}
+
+/// The units that are left of a key, without a change.
+fn remaining(store: &MemoryStore, counter: &Counter, key: u8) -> u64 {
+    store.peek(&Plan::of_one(Charge::new(&[key], counter, 0)), NOW)[0].remaining
+}
+
+/// The fast path looks up the page once: a key that it finds is in its own page.
+#[test]
+fn no_unit_is_lost_while_its_page_is_split() {
+    check_interleavings(2, || {
+        let store = store();
+        let counter = counter("{algorithm: fixed_window, limit: 10, per: 1h}");
+        let side = |key: u8| store.seed.tag_of_charge(&Charge::new(&[key], &counter, 1)) & 1;
+        let stays = (1..=u8::MAX).find(|key| side(*key) == 0).unwrap();
+        let moves = (1..=u8::MAX).find(|key| side(*key) == 1).unwrap();
+        let _ = [stays, moves].map(|key| check(&store, &counter, key));
+        let other = thread::spawn({
+            let (store, counter) = (store.clone(), counter.clone());
+            move || [moves, stays].map(|key| check(&store, &counter, key))
+        });
+        assert_eq!(check(&store, &counter, 0), OutcomeKind::Allowed);
+        assert_eq!(other.join().unwrap(), [OutcomeKind::Allowed; 2]);
+        assert_eq!([0, moves, stays].map(|key| remaining(&store, &counter, key)), [9, 8, 8]);
+    });
+}
+
+/// The fast path does not check the version after reading: locking the page is the check.
+#[test]
+fn the_units_of_two_threads_add_up() {
+    for limit in [
+        "{algorithm: fixed_window, limit: 10, per: 1h}",
+        "{algorithm: gcra, limit: 10, per: 1h}",
+        "{algorithm: sliding_window, limit: 10, per: 1h}",
+    ] {
+        check_interleavings(3, move || {
+            let store = store();
+            let counter = counter(limit);
+            let _ = check(&store, &counter, 1);
+            let other = thread::spawn({
+                let (store, counter) = (store.clone(), counter.clone());
+                move || check(&store, &counter, 1)
+            });
+            assert_eq!([check(&store, &counter, 1), other.join().unwrap()], [OutcomeKind::Allowed; 2]);
+            assert_eq!(remaining(&store, &counter, 1), 7);
+        });
+    }
 }
 
 #[test]

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! store.rs          MemoryStore: check, refund and reset
-//!   single.rs       one charge on a packed state
+//!   fast_path.rs    one unit of a known key, in the common case
+//!   single.rs       one charge on a packed state, in any case
 //!   transaction.rs  a plan of several charges
 //!   leases.rs       acquire, renew and release
 //!   seed.rs         key -> tag, a keyed 64-bit hash; no key is stored
@@ -41,6 +42,7 @@
 //! with the first hit. `live_evictions` counts it. Size `memory_max` for the keys that are live at a time.
 
 mod budget;
+mod fast_path;
 mod forecast;
 #[cfg(all(test, not(loom)))]
 mod forecast_tests;

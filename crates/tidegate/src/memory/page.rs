@@ -61,6 +61,10 @@ pub(super) struct Version(u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PageSlot(usize);
 
+/// The words of a slot.
+#[derive(Clone, Copy)]
+pub(super) struct SlotWords<'a>(&'a [AtomicU64; SLOT_WORDS]);
+
 /// A key and its state.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PageEntry {
@@ -99,6 +103,16 @@ impl<'a> Page<'a> {
     pub(super) fn find(self, tag: u64) -> Option<PageSlot> {
         let first = slot(home_group(tag), home_lane(tag));
         if is_same_key(self.tag(first), tag) { Some(first) } else { self.find_elsewhere(tag) }
+    }
+
+    /// The words of the slot of `tag`. As [`find`](Self::find), for the fast path: an index would be checked at each use.
+    #[inline(always)]
+    pub(super) fn find_words(self, tag: u64) -> Option<SlotWords<'a>> {
+        let first = SlotWords(self.slot(slot(home_group(tag), home_lane(tag))));
+        if first.is_of(tag) {
+            return Some(first);
+        }
+        self.find_elsewhere(tag).map(|slot| SlotWords(self.slot(slot)))
     }
 
     /// The slot of `tag`, if it is not in its home lane.
@@ -178,8 +192,7 @@ impl<'a> Page<'a> {
 
     #[inline(always)]
     pub(super) fn state(self, slot: PageSlot) -> PackedState {
-        let [_, first, second] = self.slot(slot);
-        PackedState::from_words([first.load(Ordering::Acquire), second.load(Ordering::Acquire)])
+        SlotWords(self.slot(slot)).state()
     }
 
     #[inline(always)]
@@ -193,7 +206,29 @@ impl<'a> Page<'a> {
     }
 }
 
-impl LockedPage<'_> {
+impl SlotWords<'_> {
+    /// Whether the slot has this key.
+    #[inline(always)]
+    pub(super) fn is_of(self, tag: u64) -> bool {
+        is_same_key(self.0[0].load(Ordering::Acquire), tag)
+    }
+
+    #[inline(always)]
+    pub(super) fn state(self) -> PackedState {
+        let [_, first, second] = self.0;
+        PackedState::from_words([first.load(Ordering::Acquire), second.load(Ordering::Acquire)])
+    }
+}
+
+impl<'a> LockedPage<'a> {
+    /// Writes a state to the slot of its tag, which is in this page.
+    #[inline(always)]
+    pub(super) fn set_words(&mut self, SlotWords([_, first, second]): SlotWords<'a>, state: PackedState) {
+        let words = state.to_words();
+        first.store(words[0], Ordering::Release);
+        second.store(words[1], Ordering::Release);
+    }
+
     /// The slot of `tag`.
     pub(super) fn find(&self, tag: u64) -> Option<PageSlot> {
         self.page.find(tag)
@@ -208,10 +243,7 @@ impl LockedPage<'_> {
     /// Writes a state to the slot of its tag.
     #[inline]
     pub(super) fn set_state(&mut self, slot: PageSlot, state: PackedState) {
-        let [_, first, second] = self.page.slot(slot);
-        let words = state.to_words();
-        first.store(words[0], Ordering::Release);
-        second.store(words[1], Ordering::Release);
+        self.set_words(SlotWords(self.page.slot(slot)), state);
     }
 
     /// A slot for `tag`, which is not in the page. States that are idle at `now` may be overwritten. Slots in `reserved`

@@ -11,7 +11,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use foldhash::SharedSeed;
 use foldhash::quality::FoldHasher;
 use siphasher::sip128::{Hasher128, SipHasher24};
-use tidegate_core::Charge;
+use tidegate_core::{Charge, CounterId};
 
 /// Lengths of the keys in the check value: at least one for every code path of the hash.
 const CHECKED_KEY_LENGTHS: [u8; 12] = [0, 1, 3, 4, 7, 8, 15, 16, 17, 64, 128, 255];
@@ -50,13 +50,19 @@ impl Seed {
         })
     }
 
-    /// The tag of a charge's counter for its key.
-    #[inline]
-    pub(super) fn tag(&self, charge: &Charge<'_>) -> u64 {
-        self.tag_of(charge.counter.id().get(), charge.key)
+    /// The tag of a key of a counter.
+    #[inline(always)]
+    pub(super) fn tag(&self, counter: CounterId, key: &[u8]) -> u64 {
+        self.tag_of(counter.get(), key)
     }
 
-    #[inline]
+    /// The tag of a charge's counter for its key.
+    #[inline(always)]
+    pub(super) fn tag_of_charge(&self, charge: &Charge<'_>) -> u64 {
+        self.tag(charge.counter.id(), charge.key)
+    }
+
+    #[inline(always)]
     fn tag_of(&self, counter_id: u64, key: &[u8]) -> u64 {
         let mut hasher = FoldHasher::with_seed(self.words[0] ^ counter_id, &self.shared);
         hasher.write(key);

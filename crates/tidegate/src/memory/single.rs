@@ -1,4 +1,4 @@
-//! One charge on one packed state: the fast path of nearly every decision.
+//! One charge on one packed state, in any case. `fast_path.rs` has the common case.
 //!
 //! Read under the page's version and decide. Only if there is something to charge, lock the page, which also proves
 //! that the state is unchanged since it was read. A denial ends before the lock, and has written nothing.
@@ -116,9 +116,9 @@ impl MemoryStore {
             spin_or_yield(&mut 0);
         }
         loop {
-            let number = self.table.page_of(tag);
+            let number = self.table.page_number(tag);
             let page = self.table.page(number).lock();
-            if self.table.page_of(tag) != number {
+            if self.table.page_number(tag) != number {
                 continue;
             }
             let slot = page.find(tag);
@@ -161,10 +161,10 @@ impl MemoryStore {
     /// Reads a packed state. None if another thread is writing its page.
     #[inline(always)]
     fn try_read_packed(&self, tag: u64) -> Option<PackedRead<'_>> {
-        let number = self.table.page_of(tag);
+        let number = self.table.page_number(tag);
         let page = self.table.page(number);
         let version = page.version()?;
-        if self.table.page_of(tag) != number {
+        if self.table.page_number(tag) != number {
             return None;
         }
         let slot = page.find(tag);

@@ -137,13 +137,33 @@ impl MemoryStore {
 
     /// Decides a plan of one charge. A request whose only charge is [observed](Role::Observed) always passes. Its
     /// decision is what the limit would have decided.
-    #[inline]
+    #[inline(always)]
     pub fn check_charge(&self, charge: &Charge<'_>, now: Timestamp) -> Decision {
-        // Most callers pass a constant role, so this check costs them nothing.
-        if charge.role == Role::Observed {
-            return self.check_observed(charge, now);
+        self.check_tagged(charge, self.seed.tag_of_charge(charge), now)
+    }
+
+    /// As [`check_charge`](Self::check_charge), with the tag of the charge.
+    #[inline(always)]
+    pub(super) fn check_tagged(&self, charge: &Charge<'_>, tag: u64, now: Timestamp) -> Decision {
+        // Most callers pass a constant cost and role, so these checks cost them nothing.
+        if charge.cost == 1
+            && charge.role == Role::Enforced
+            && let Some(path) = charge.counter.fast_path()
+            && let Some(charge) = self.try_charge_unit(path, tag, now)
+        {
+            return Decision::of_one(path.outcome(&charge));
         }
-        let (counter, tag) = (charge.counter, self.seed.tag(charge));
+        // By value: a reference would make every caller build the charge in memory.
+        self.check_charge_slow(*charge, tag, now)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn check_charge_slow(&self, charge: Charge<'_>, tag: u64, now: Timestamp) -> Decision {
+        if charge.role == Role::Observed {
+            return Decision::merge(&self.transact(&Plan::of_one(charge), now, None).0);
+        }
+        let counter = charge.counter;
         let timed_cost = TimedCost { now, cost: charge.cost };
         match counter.algorithm() {
             Algorithm::Packed(algorithm) => match algorithm {
@@ -154,17 +174,9 @@ impl MemoryStore {
                 PackedAlgorithm::FixedWindow(one) => self.decide_packed(counter, tag, one, timed_cost),
                 PackedAlgorithm::SlidingWindow(one) => self.decide_packed(counter, tag, one, timed_cost),
             },
-            Algorithm::UsageLog(one) => self.check_usage_log(charge, tag, one, timed_cost),
-            Algorithm::Leases(one) => self.check_leases(charge, tag, one, timed_cost),
+            Algorithm::UsageLog(one) => self.check_usage_log(&charge, tag, one, timed_cost),
+            Algorithm::Leases(one) => self.check_leases(&charge, tag, one, timed_cost),
         }
-    }
-
-    // The functions below are not inlined: with them, `check_charge` would be too large to be inlined into its callers.
-
-    #[cold]
-    #[inline(never)]
-    fn check_observed(&self, charge: &Charge<'_>, now: Timestamp) -> Decision {
-        Decision::merge(&self.transact(&Plan::of_one(*charge), now, None).0)
     }
 
     #[inline(never)]
@@ -222,7 +234,7 @@ impl MemoryStore {
         if charge.cost == 0 {
             return;
         }
-        let (tag, timed_cost) = (self.seed.tag(charge), TimedCost { now, cost: charge.cost });
+        let (tag, timed_cost) = (self.seed.tag_of_charge(charge), TimedCost { now, cost: charge.cost });
         match charge.counter.algorithm() {
             Algorithm::Packed(algorithm) => {
                 self.update_packed(tag, |state| algorithm.refund(state, timed_cost));
@@ -257,7 +269,7 @@ impl MemoryStore {
                 Algorithm::Packed(PackedAlgorithm::LeakyBucket(_)) => true,
                 Algorithm::Packed(one @ (PackedAlgorithm::Gcra(_) | PackedAlgorithm::TokenBucket(_))) => {
                     let free_ns = |at: Timestamp, after: Nanos| u128::from(at.as_nanos()) + after.get();
-                    let state = self.read_packed(self.seed.tag(charge)).state;
+                    let state = self.read_packed(self.seed.tag_of_charge(charge)).state;
                     free_ns(at, outcome.reset_after) == free_ns(now, one.reset_after(&state, now))
                 }
                 _ => false,
@@ -280,7 +292,7 @@ impl MemoryStore {
 
     /// As [`refund`](Self::refund), for one charge whose units count from a known instant.
     pub(crate) fn refund_charged_from(&self, charge: &Charge<'_>, from: Timestamp, now: Timestamp) {
-        let (tag, timed_cost) = (self.seed.tag(charge), TimedCost { now, cost: charge.cost });
+        let (tag, timed_cost) = (self.seed.tag_of_charge(charge), TimedCost { now, cost: charge.cost });
         match charge.counter.algorithm() {
             _ if charge.cost == 0 => {}
             Algorithm::Packed(algorithm) => {
@@ -303,7 +315,7 @@ impl MemoryStore {
     /// Removes the states of the plan's keys. Costs do not matter.
     pub fn reset(&self, plan: &Plan<'_>) {
         for charge in plan.charges() {
-            let tag = self.seed.tag(charge);
+            let tag = self.seed.tag_of_charge(charge);
             match charge.counter.algorithm() {
                 Algorithm::Packed(_) => self.update_packed(tag, |state| *state = PackedState::NEVER_SEEN),
                 Algorithm::UsageLog(_) => self.remove_sharded(&self.usage_logs, tag),

@@ -84,7 +84,13 @@ impl Table {
 
     /// The current page of `tag`.
     #[inline(always)]
-    pub(super) fn page_of(&self, tag: u64) -> u32 {
+    pub(super) fn page_of(&self, tag: u64) -> Page<'_> {
+        self.page(self.page_number(tag))
+    }
+
+    /// The number of the current page of `tag`.
+    #[inline(always)]
+    pub(super) fn page_number(&self, tag: u64) -> u32 {
         #[allow(clippy::cast_possible_truncation, reason = "the directory is that long")]
         let entry = (tag & self.mask.load(Ordering::Acquire)) as usize;
         self.directory[entry].load(Ordering::Acquire)
@@ -95,7 +101,7 @@ impl Table {
         let start = self.alignment_words + page as usize * PAGE_WORDS;
         match self.words[start..].first_chunk() {
             Some(words) => Page::new(words),
-            None => unreachable!("page {page} is beyond the {} reserved ones", self.pages_max),
+            None => beyond_reserved(),
         }
     }
 
@@ -127,10 +133,10 @@ impl Table {
     pub(super) fn make_room(&self, tag: u64, now: Timestamp, budget: &Budget) -> u64 {
         // Threads that evict need not wait for each other: only the locked page changes.
         let growing = (!self.is_at_capacity(budget)).then(|| lock(&self.growth_lock));
-        let number = self.page_of(tag);
+        let number = self.page_number(tag);
         let mut page = self.page(number).lock();
         // A page that was split, or that another thread made room in, is tried again.
-        if self.page_of(tag) != number || !page.is_full() || page.drop_idle(now) {
+        if self.page_number(tag) != number || !page.is_full() || page.drop_idle(now) {
             return 0;
         }
         if growing.is_some() && self.try_split(&mut page, tag, budget) {
@@ -190,6 +196,13 @@ impl Table {
     fn directory_entries(&self) -> usize {
         address(self.mask.load(Ordering::Acquire)) + 1
     }
+}
+
+/// Without the number, which every caller would have to keep for the message.
+#[cold]
+#[inline(never)]
+fn beyond_reserved() -> ! {
+    unreachable!("a page beyond the reserved ones")
 }
 
 /// The bits of a tag that choose its page, lowest first.

@@ -159,7 +159,7 @@ impl MemoryStore {
             let mut plan_shards = self.lock_plan_shards(plan);
             let Some(mut pages) = self.lock_pages(plan) else { continue };
             let mut charge_states = plan_states(self, plan, now, |tag| {
-                let page = locked_at(&pages, self.table.page_of(tag));
+                let page = locked_at(&pages, self.table.page_number(tag));
                 let slot = page.find(tag);
                 (slot, slot.map_or(PackedState::NEVER_SEEN, |slot| page.state(slot)))
             });
@@ -181,7 +181,7 @@ impl MemoryStore {
                         let mut state = *state;
                         algorithm.charge_if_due(&mut state, *timed_cost, charge_decision);
                         if let Some(slot) = slot {
-                            let page = locked_at_mut(&mut pages, self.table.page_of(*tag));
+                            let page = locked_at_mut(&mut pages, self.table.page_number(*tag));
                             self.put_packed(page, *slot, self.owned_tag(counter, *tag), state, now);
                         }
                         algorithm.outcome(&state, *timed_cost, charge_decision)
@@ -246,11 +246,11 @@ impl MemoryStore {
     /// Locks the pages of a plan. None if one was split meanwhile.
     fn lock_pages(&self, plan: &Plan<'_>) -> Option<LockedPages<'_>> {
         let tags: PlanVec<u64> =
-            plan.charges().iter().filter(is_packed).map(|charge| self.seed.tag(charge)).collect();
-        let numbers: PlanVec<u32> = tags.iter().map(|tag| self.table.page_of(*tag)).collect();
+            plan.charges().iter().filter(is_packed).map(|charge| self.seed.tag_of_charge(charge)).collect();
+        let numbers: PlanVec<u32> = tags.iter().map(|tag| self.table.page_number(*tag)).collect();
         let pages =
             sorted_unique(numbers.clone()).map(|number| (number, self.table.page(number).lock())).collect();
-        let is_unsplit = tags.iter().zip(numbers).all(|(tag, number)| self.table.page_of(*tag) == number);
+        let is_unsplit = tags.iter().zip(numbers).all(|(tag, number)| self.table.page_number(*tag) == number);
         is_unsplit.then_some(pages)
     }
 
@@ -261,7 +261,11 @@ impl MemoryStore {
     }
 
     fn shards_of(&self, plan: &Plan<'_>, is_counted: impl Fn(&&Charge<'_>) -> bool) -> PlanVec<usize> {
-        plan.charges().iter().filter(is_counted).map(|charge| shard_of(self.seed.tag(charge))).collect()
+        plan.charges()
+            .iter()
+            .filter(is_counted)
+            .map(|charge| shard_of(self.seed.tag_of_charge(charge)))
+            .collect()
     }
 
     /// Reserves a slot for every state that will be written. Writes nothing.
@@ -274,14 +278,14 @@ impl MemoryStore {
         let mut reserved: PlanVec<(u32, PageSlot)> = SmallVec::new();
         for charge_state in charge_states.iter() {
             if let ChargeState::Packed { tag, slot: Some(slot), .. } = charge_state {
-                reserved.push((self.table.page_of(*tag), *slot));
+                reserved.push((self.table.page_number(*tag), *slot));
             }
         }
         for (charge_state, charge_decision) in charge_states.iter_mut().zip(weighed.per_charge()) {
             if let ChargeState::Packed { algorithm, timed_cost, tag, slot: slot @ None, .. } = charge_state
                 && algorithm.is_charged(*timed_cost, charge_decision)
             {
-                let page = self.table.page_of(*tag);
+                let page = self.table.page_number(*tag);
                 let reserved_here: PlanVec<PageSlot> =
                     reserved.iter().filter(|(other, _)| *other == page).map(|(_, slot)| *slot).collect();
                 let claimed = self.claim_slot(locked_at(pages, page), *tag, timed_cost.now, &reserved_here);
@@ -302,7 +306,7 @@ fn plan_states<'p>(
     find: impl Fn(u64) -> (Option<PageSlot>, PackedState),
 ) -> PlanVec<ChargeState<'p>> {
     let charge_state = |charge: &Charge<'p>| {
-        let (tag, timed_cost) = (store.seed.tag(charge), TimedCost { now, cost: charge.cost });
+        let (tag, timed_cost) = (store.seed.tag_of_charge(charge), TimedCost { now, cost: charge.cost });
         match charge.counter.algorithm() {
             Algorithm::Packed(algorithm) => {
                 let (slot, state) = find(tag);

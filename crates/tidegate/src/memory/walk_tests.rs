@@ -24,7 +24,7 @@ impl WalkFixture {
     }
 
     fn tag(&self, key: u64) -> u64 {
-        self.store.seed.tag(&Charge::new(&key.to_le_bytes(), &self.counter, 1))
+        self.store.seed.tag_of_charge(&Charge::new(&key.to_le_bytes(), &self.counter, 1))
     }
 
     fn charge(&self, key: u64) {

@@ -84,7 +84,7 @@ pub(super) fn restore(block: &Block<'_>, progress: &mut RestoreProgress) -> Resu
 fn insert(store: &MemoryStore, key: OwnedTag, state: PackedState, now: Timestamp) -> u64 {
     loop {
         // No other thread has this store yet, so the page cannot be split before it is locked.
-        let mut page = store.table.page(store.table.page_of(key.tag)).lock();
+        let mut page = store.table.page(store.table.page_number(key.tag)).lock();
         let existing = page.find(key.tag);
         if let Some(slot) = existing.or_else(|| store.claim_slot(&page, key.tag, now, &[])) {
             store.put_packed(&mut page, slot, key, state, now);
