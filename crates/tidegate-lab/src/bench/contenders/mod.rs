@@ -16,6 +16,7 @@ use std::hint::black_box;
 use ::tidegate::AlgorithmName;
 
 use super::workload::BenchLimit;
+pub(super) use tidegate::Call;
 
 pub(super) const FLOOR: &str = "floor";
 /// The name of governor, which may not be compiled in.
@@ -58,6 +59,22 @@ pub(super) struct Lap<'a> {
 }
 
 impl Lap<'_> {
+    /// As [`admitted`](Self::admitted), several requests at a time.
+    #[inline(always)]
+    fn admitted_in_batches(self, batch_keys: usize, mut decide: impl FnMut(&[String]) -> u64) -> u64 {
+        let (mut admitted, mut left) = (0, self.decisions);
+        let mut stretch = &self.keys[self.first..];
+        while left > 0 {
+            let length = usize::try_from(left).unwrap_or(usize::MAX).min(stretch.len());
+            for batch in stretch[..length].chunks(batch_keys) {
+                admitted += decide(black_box(batch));
+            }
+            left -= length as u64;
+            stretch = self.keys;
+        }
+        admitted
+    }
+
     /// The measured loop. It is inlined into each contender, so that `decide` is not a call.
     #[inline(always)]
     fn admitted(self, mut decide: impl FnMut(&String) -> bool) -> u64 {
@@ -77,7 +94,9 @@ impl Lap<'_> {
 
 /// All contenders, in the order of the tables, with room for this many keys.
 pub(super) fn all(limit: BenchLimit, keys: u64) -> Vec<Box<dyn Contender>> {
-    let mut all = packed(limit);
+    let mut all = packed(Call::Answer, limit);
+    all.extend(packed(Call::Verdict, limit));
+    all.push(Box::new(tidegate::Tidegate::new(AlgorithmName::Gcra, Call::Many, limit)));
     #[cfg(feature = "peers")]
     {
         all.push(Box::new(governor::Governor::new(limit)));
@@ -95,7 +114,7 @@ pub(super) fn tidegate_and_governor(limit: BenchLimit) -> Vec<Box<dyn Contender>
         #[cfg(feature = "peers")]
         Box::new(governor::Governor::new(limit)),
     ];
-    packed(limit).into_iter().chain(peers).collect()
+    packed(Call::Answer, limit).into_iter().chain(peers).collect()
 }
 
 /// The names, for [`by_name`], of the contenders that store something per key.
@@ -110,7 +129,7 @@ pub(super) fn keeping_keys() -> Vec<&'static str> {
 /// Makes one of [`keeping_keys`].
 pub(super) fn by_name(name: &str, limit: BenchLimit, keys: u64) -> Option<Box<dyn Contender>> {
     match name {
-        "gcra" => Some(Box::new(tidegate::Tidegate::new(AlgorithmName::Gcra, limit))),
+        "gcra" => Some(Box::new(tidegate::Tidegate::new(AlgorithmName::Gcra, Call::Answer, limit))),
         FLOOR => Some(Box::new(floor::Floor::new(limit, keys))),
         #[cfg(feature = "peers")]
         GOVERNOR => Some(Box::new(governor::Governor::new(limit))),
@@ -122,7 +141,8 @@ pub(super) fn by_name(name: &str, limit: BenchLimit, keys: u64) -> Option<Box<dy
     }
 }
 
-fn packed(limit: BenchLimit) -> Vec<Box<dyn Contender>> {
-    let tidegate = |algorithm| Box::new(tidegate::Tidegate::new(algorithm, limit)) as Box<dyn Contender>;
+fn packed(call: Call, limit: BenchLimit) -> Vec<Box<dyn Contender>> {
+    let tidegate =
+        |algorithm| Box::new(tidegate::Tidegate::new(algorithm, call, limit)) as Box<dyn Contender>;
     PACKED.into_iter().map(tidegate).collect()
 }
