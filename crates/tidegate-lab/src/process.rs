@@ -22,6 +22,20 @@ fn field(status: &str, name: &str) -> Option<u64> {
     Some(kib * 1024)
 }
 
+/// Who made the processor, as far as goals differ by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CpuVendor {
+    Amd,
+    /// Intel, or unknown.
+    Other,
+}
+
+pub(crate) fn cpu_vendor() -> CpuVendor {
+    let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let is_amd = cpuinfo.lines().any(|line| line.starts_with("vendor_id") && line.ends_with("AuthenticAMD"));
+    if is_amd { CpuVendor::Amd } else { CpuVendor::Other }
+}
+
 /// Prints what the figures depend on besides the code.
 pub(crate) fn print_machine() {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();

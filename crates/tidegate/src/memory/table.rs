@@ -18,8 +18,9 @@ use super::budget::Budget;
 use super::page::{LockedPage, PAGE_BYTES, PAGE_WORDS, Page, PageEntry};
 use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering, lock, zeroed_u32, zeroed_u64};
 
-/// Pages at the start: enough that a few hot keys on many cores rarely contend for the lock of one page.
-pub(super) const DEPTH_MIN: u32 = if cfg!(loom) { 0 } else { 5 };
+/// The bits that choose one of the first pages. There are enough pages that a few hot keys on many cores rarely contend for
+/// the lock of one, and enough bits for the [owners](super::owners).
+pub(super) const DEPTH_MIN: u32 = if cfg!(loom) { 0 } else { 7 };
 /// How many bits more the directory may have than evenly filled pages need. Hashes are random, so the last of these
 /// bits are practically never used. If they are, pages that cannot be split evict states instead.
 const DEPTH_SLACK: u32 = 4;
