@@ -216,10 +216,16 @@ impl MatchedLimits {
         self.domain = rules.domain_position(request.domain);
         let Some(domain) = self.domain else { return };
         self.match_rules(rules, domain, request);
+        let mut has_request_limit = false;
         for (index, descriptor) in (0..).zip(request.descriptors) {
             if let Some(limit) = descriptor.limit {
                 self.match_request_limit(rules.domain_at(domain), index, descriptor, limit);
+                has_request_limit = true;
             }
+        }
+        if has_request_limit {
+            // Descriptors that have a counter in common are counted in the order of the request.
+            self.limits.sort_by_key(|matched| matched.descriptor);
         }
     }
 

@@ -152,6 +152,11 @@ async fn a_counter_that_a_request_hits_twice_is_counted_one_after_the_other() {
     assert_eq!((codes(&across), remaining(&across)), (vec![OK, OVER_LIMIT], vec![1, 0]));
     let over = send(&mut client, request([large(), overridden(&[("large", "x")], 20, Unit::Year)])).await;
     assert_eq!((codes(&over), remaining(&over)), (vec![OVER_LIMIT, OK], vec![0, 5]), "14 and 15 hits");
+    // In the order of the request, also if a limit in the request comes before one in the file.
+    let own = || overridden(&[("large", "y")], 20, Unit::Year);
+    let plain = || descriptor(&[("large", "y")]);
+    let mixed = send(&mut client, request([own(), hits(3, plain()), hits(2, own()), plain()])).await;
+    assert_eq!((codes(&mixed), remaining(&mixed)), (vec![OK; 4], vec![19, 6, 14, 3]));
 }
 
 #[tokio::test]
