@@ -13,8 +13,6 @@ Where Tidegate differs on purpose (docs/envoy.md has the same list), the test tr
   time (`separate_units`), and an override without a unit stops the process.
 - A node with a shared store may deny from memory, and Redis does not count these hits. An override that shares the
   counter would show it, so requests have none there.
-- A counter that a request names several times, once with a limit of its own, or at all with `upstream_stop`: the
-  remaining units in the answer differ (`has_repeats`).
 - Headers and dynamic metadata for clients are off in both (`--rls-details off`).
 """
 
@@ -69,7 +67,7 @@ def test_counting_every_hit(compare):
 
 
 def test_sparing_the_others_when_one_is_over(compare):
-    compare(["--counting", "upstream_stop"], env=STOP, has_repeats=False)
+    compare(["--counting", "upstream_stop"], env=STOP)
 
 
 def test_global_shadow(compare):
@@ -82,7 +80,7 @@ def test_counting_in_a_shared_store(compare, redis_server):
 
 def test_sparing_the_others_in_a_shared_store(compare, redis_server):
     store = ["--store", redis_server().url, "--store-timeout", "10s"]
-    compare([*store, "--counting", "upstream_stop"], env=STOP, overrides=[], has_repeats=False)
+    compare([*store, "--counting", "upstream_stop"], env=STOP, overrides=[])
 
 
 @pytest.fixture
@@ -91,7 +89,7 @@ def compare(request, tidegate, redis_server, kept, parts, closing, tmp_path):
     seed = random.SystemRandom().randrange(2**32) if seed is None else seed
     files = request.config.getoption("--differential-files")
 
-    def run(flags=(), env=None, *, overrides=None, has_repeats=True, is_shadow=False):
+    def run(flags=(), env=None, *, overrides=None, is_shadow=False):
         print(f"--differential-seed={seed} --differential-files={files}")
         cases = [Case.random(f"{seed} {number}", f"case{number}") for number in range(files)]
         # Each file has a second domain, to repeat a case in which a window ended between the two servers.
@@ -105,8 +103,8 @@ def compare(request, tidegate, redis_server, kept, parts, closing, tmp_path):
         ours = closing(Reflected(server.grpc))
         theirs = closing(Reflected(upstream.grpc, ours))
         calls = [each.method(SERVICE, "ShouldRateLimit") for each in (ours, theirs)]
-        shape = {"overrides": separate_units() if overrides is None else overrides, "has_repeats": has_repeats}
-        differences = [found for case in cases if (found := compare_case(case, calls, shape, is_shadow))]
+        overrides = separate_units() if overrides is None else overrides
+        differences = [found for case in cases if (found := compare_case(case, calls, overrides, is_shadow))]
         shown = "\n\n".join(differences[:DIFFERENCES_SHOWN_MAX])
         assert not differences, f"{len(differences)} of {files} files, {flags}, --differential-seed={seed}\n{shown}"
 
@@ -117,10 +115,10 @@ def domains(case):
     return case.domain, f"{case.domain}-again"
 
 
-def compare_case(case, calls, shape, is_shadow):
-    """Returns the first difference as text, or None. `shape`: options of `random_request`."""
+def compare_case(case, calls, overrides, is_shadow):
+    """Returns the first difference as text, or None. `overrides`: the units of limits in requests."""
     for domain in domains(case):
-        found = compare_requests(case, domain, calls, shape, is_shadow)
+        found = compare_requests(case, domain, calls, overrides, is_shadow)
         if found is not WINDOW_ENDED:
             return found
         wait_for("the window has begun in both servers", lambda: Clock(time.time(), time.time()).is_in_one_window())
@@ -133,12 +131,12 @@ WINDOW_ENDED = object()
 WINDOW_END = "window end"
 
 
-def compare_requests(case, domain, calls, shape, is_shadow):
+def compare_requests(case, domain, calls, overrides, is_shadow):
     # The requests, like the file, depend on the seed only.
     chosen = random.Random(f"{case.seed} requests")
     sent = []
     for _ in range(REQUESTS_PER_FILE):
-        request = random_request(chosen, domain, case.file, **shape)
+        request = random_request(chosen, domain, case.file, overrides)
         sent.append(request)
         before = time.time()
         answers = [ask(call, request) for call in calls]

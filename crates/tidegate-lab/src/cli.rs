@@ -35,6 +35,7 @@ Examples:
   cargo run --release -p tidegate-lab --features peers -- fleet --rounds 3
   cargo run --release -p tidegate-lab --features peers -- rss --keys 10000000
   cargo run --release -p tidegate-lab -- spray --keys 50000000 --memory-max 256MiB
+  cargo run --release -p tidegate-lab -- spray --keys 11000000 --limit '1 per day' --hot-limit '10 per minute' --step-ns 727
   cargo run --release -p tidegate-lab -- snapshot --keys 10000000
   cargo run -p tidegate-lab -- pictures";
 
@@ -122,7 +123,7 @@ struct SprayArgs {
     /// The limit of each sprayed key instead of 10 per hour, for example "{algorithm: gcra, limit: 5 per 1m}"
     #[arg(long, conflicts_with = "algorithm")]
     limit: Option<String>,
-    /// The limit of the hot key; it must reset later than those of the sprayed keys
+    /// The limit of the hot key
     #[arg(long, default_value = "1000 per day")]
     hot_limit: String,
     /// The hot key sends one request per this many sprayed keys

@@ -68,33 +68,21 @@ def random_units(random):
     return random.choice((0, 1, 2, 3, 5, 10, 100, 2**32 - 1))
 
 
-def random_request(random, domain, file, overrides, has_repeats):
-    """A request as protojson. `overrides`: the units of limits that requests may bring. `has_repeats`: whether several
-    descriptors may have the same counter. Those with a limit of their own never do."""
-    count = random.choice((1, 1, 1, 2, 3, 5))
-    descriptors = [random_request_descriptor(random, file, overrides) for _ in range(count)]
-    if random.random() < 0.15:
-        descriptors.append(random.choice(descriptors))
-    kept = []
-    for descriptor in descriptors:
-        if not any(may_repeat(descriptor, other) and not (has_repeats and is_plain(descriptor, other)) for other in kept):
-            kept.append(descriptor)
-    request = {"domain": domain if random.random() < 0.97 else "unknown", "descriptors": kept}
+def random_request(random, domain, file, overrides):
+    """A request as protojson. `overrides`: the units of limits that requests may bring. A request often repeats entries,
+    so that several of its descriptors have the same counter: some with a limit of their own, some without."""
+    chosen = [random_entries(random, file) for _ in range(random.choice((1, 1, 1, 2, 3, 5)))]
+    while random.random() < 0.25:
+        chosen.insert(random.randint(0, len(chosen)), random.choice(chosen))
+    descriptors = [random_request_descriptor(random, *entries, overrides) for entries in chosen]
+    request = {"domain": domain if random.random() < 0.97 else "unknown", "descriptors": descriptors}
     if random.random() < 0.3:
         request["hits_addend"] = random_hits(random)
     return request
 
 
-def may_repeat(descriptor, other):
-    """Whether they may have the same counter. With `share_threshold`, values may differ."""
-    return [entry["key"] for entry in descriptor["entries"]] == [entry["key"] for entry in other["entries"]]
-
-
-def is_plain(*descriptors):
-    return not any("limit" in descriptor for descriptor in descriptors)
-
-
-def random_request_descriptor(random, file, overrides):
+def random_entries(random, file):
+    """Entries, and the unit of the limit that the file has on their way."""
     entries, unit, level = [], None, file
     while level.get("descriptors") and (not entries or random.random() < 0.8):
         level = random.choice(level["descriptors"])
@@ -102,8 +90,12 @@ def random_request_descriptor(random, file, overrides):
         entries.append({"key": level["key"], "value": matching_value(random, level.get("value", ""))})
     if random.random() < 0.05:
         entries.append({"key": random.choice((*KEYS, "other")), "value": random.choice(("", "a", "z"))})
+    return entries, unit
+
+
+def random_request_descriptor(random, entries, unit, overrides):
     descriptor = {"entries": entries}
-    if overrides and random.random() < 0.15:
+    if overrides and random.random() < 0.2:
         descriptor["limit"] = random_override(random, unit, overrides)
     if random.random() < 0.25:
         descriptor["hits_addend"] = random_hits(random)

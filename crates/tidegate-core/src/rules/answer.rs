@@ -9,7 +9,7 @@ use super::compiled_limit::CompiledLimit;
 use super::matched::{LimitRef, MatchedLimit, MatchedLimits, ResolvedLimit};
 use super::plan_draft::{PartCounter, PlanPart, PlanParts};
 use super::{Action, ElasticSource, Margin, Rule, RuleLimit, Ruleset};
-use crate::algorithm::{CountDenied, LimitAlgorithm as _, PackedAlgorithm};
+use crate::algorithm::{CountDenied, PackedAlgorithm};
 use crate::{Algorithm, LimitId, Mode, Nanos, OnStoreFailure, Outcome, OutcomeKind, Timestamp, Wait};
 
 /// What happens to a request, mildest first.
@@ -379,31 +379,24 @@ impl<R: Deref<Target = Ruleset>> Answer<R> {
     /// them is answered as if they were counted one after the other, as in envoyproxy/ratelimit.
     #[cold]
     fn separate_shared_windows(&mut self, matched: &MatchedLimits, parts: &[PlanPart], outcomes: &[Outcome]) {
-        let is_any_over = outcomes.iter().any(|outcome| outcome.kind == OutcomeKind::Denied);
         for (at, part) in parts.iter().enumerate() {
             let shares = |other: &&PlanPart| other.charge == part.charge;
-            if part.counter != PartCounter::Main
-                || part.until.is_some()
-                || parts.iter().filter(shares).count() < 2
-            {
+            if !part.is_current_main() || parts.iter().filter(shares).count() < 2 {
                 continue;
             }
-            let counter = |part: &PlanPart| matched.main_limit(&self.rules, part.limit as usize);
-            let own = counter(part);
+            let charge = |part: &PlanPart| matched.main_charge(&self.rules, part.limit as usize);
+            let (own, _) = charge(part);
+            // Where a denied request counts nothing, the sum is decided as a whole. A window that counts `if_over`
+            // counts always after the peek: see `repeated_counters.rs`.
             let Algorithm::Packed(PackedAlgorithm::FixedWindow(window)) = own.algorithm() else { continue };
+            if window.count_denied != CountDenied::Always {
+                continue;
+            }
             let outcome = outcomes[part.charge as usize];
-            // Where a denied request counts nothing, the sum is decided as a whole.
-            let is_counted = match window.count_denied() {
-                CountDenied::Always => true,
-                CountDenied::Never => false,
-                CountDenied::IfOver => !is_any_over || outcome.kind == OutcomeKind::Denied,
-            };
             // The plan has the tightest of the limits.
-            let tightest = parts.iter().filter(shares).map(|part| counter(part).rate().limit()).min();
-            let (Some(tightest), true) = (tightest, is_counted) else { continue };
-            let used = (tightest + outcome.over).saturating_sub(outcome.remaining);
-            let later =
-                parts[at + 1..].iter().filter(shares).map(|part| matched.limits[part.limit as usize].cost);
+            let tightest = parts.iter().filter(shares).map(|part| charge(part).0.rate().limit()).min();
+            let used = (tightest.unwrap_or_default() + outcome.over).saturating_sub(outcome.remaining);
+            let later = parts[at + 1..].iter().filter(shares).map(|part| charge(part).1);
             let used = used.saturating_sub(later.fold(0, u64::saturating_add));
             let (limit, cost) = (own.rate().limit(), matched.limits[part.limit as usize].cost);
             let is_over = used > limit;

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Most requests ask the store once. A request asks again if a limit has nothing left and borrows from a pool. If
-//! another limit counts denied attempts, it first peeks to find out which limits borrow.
+//! another limit counts denied attempts, it first peeks to find out which limits borrow. It also peeks first if it names
+//! a counter several times and counts only for descriptors over their limits.
 //!
 //! The evaluation is pure: the caller asks the store. So it works for a store that answers immediately and for one that
 //! answers later.
@@ -24,7 +25,7 @@ pub struct Evaluation {
     parts: PlanParts,
     op: Op,
     now: Timestamp,
-    /// Whether a peek has shown which limits borrow.
+    /// Whether a peek has shown which limits borrow and which descriptors count.
     has_peeked: bool,
 }
 
@@ -42,8 +43,8 @@ pub struct NextCall {
 pub enum EvaluationPhase {
     /// To make the answer.
     Decide,
-    /// To find out which limits borrow. Another call follows.
-    FindBorrowing,
+    /// To find out which limits borrow and which descriptors count. Another call follows.
+    Prepare,
 }
 
 /// What a reply means.
@@ -93,7 +94,7 @@ impl Evaluation {
     /// Starts over, at another instant or with another operation.
     pub fn restart(&mut self, op: Op, now: Timestamp) {
         (self.op, self.now, self.has_peeked) = (op, now, false);
-        self.matched.clear_borrowing();
+        self.matched.forget_replies();
     }
 
     /// Writes the next plan to `plan`, which must be empty, and returns the operation to ask the store for.
@@ -107,8 +108,9 @@ impl Evaluation {
         let matched = &*matched;
         matched.plan_into(plan, parts, rules, *now)?;
         let is_charged = op.charges() && !matched.is_denied_uncounted(plan);
-        Ok(match is_charged && !*has_peeked && matched.needs_peek(rules, plan) {
-            true => NextCall { op: Op::Peek, phase: EvaluationPhase::FindBorrowing },
+        let needs_peek = is_charged && matched.needs_peek(rules, plan) || parts.repeats_if_over(plan);
+        Ok(match !*has_peeked && needs_peek {
+            true => NextCall { op: Op::Peek, phase: EvaluationPhase::Prepare },
             false => NextCall { op: if is_charged { *op } else { Op::Peek }, phase: EvaluationPhase::Decide },
         })
     }
@@ -131,8 +133,11 @@ impl Evaluation {
         }
         match phase {
             EvaluationPhase::Decide => Progress::Decided,
-            EvaluationPhase::FindBorrowing => {
+            EvaluationPhase::Prepare => {
                 self.has_peeked = true;
+                if self.parts.has_shared {
+                    self.matched.apply_peek(rules, &self.parts.parts, outcomes);
+                }
                 Progress::AskAgain
             }
         }

@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 
 use super::compiled_limit::CompiledLimit;
 use super::key_bytes::{self, KeyBuffer, KeyCompleteness};
+use super::repeated_counters::PeekedCharge;
 use super::request_limit::RequestLimitRule;
 use super::unknown_domain::UnknownDomainRule;
 use super::{
@@ -30,6 +31,8 @@ pub struct MatchedLimits {
     pub(super) unlimited: Vec<u32>,
     /// Counters of limits whose L for this request is not the written one.
     pub(super) resized: Vec<Counter>,
+    /// What each limit charges to its main counter, if a peek had to show it. Otherwise empty.
+    pub(super) peeked: Vec<PeekedCharge>,
     may_wait: bool,
     /// Whether a limit has a pool to borrow from.
     pub(super) has_pool: bool,
@@ -205,6 +208,7 @@ impl MatchedLimits {
             keys: KeyBuffer::new(),
             unlimited: Vec::new(),
             resized: Vec::new(),
+            peeked: Vec::new(),
             may_wait: false,
             has_pool: false,
             has_missing_key: false,
@@ -216,10 +220,16 @@ impl MatchedLimits {
         self.domain = rules.domain_position(request.domain);
         let Some(domain) = self.domain else { return };
         self.match_rules(rules, domain, request);
+        let mut has_request_limit = false;
         for (index, descriptor) in (0..).zip(request.descriptors) {
             if let Some(limit) = descriptor.limit {
                 self.match_request_limit(rules.domain_at(domain), index, descriptor, limit);
+                has_request_limit = true;
             }
+        }
+        if has_request_limit {
+            // Descriptors that have a counter in common are counted in the order of the request.
+            self.limits.sort_by_key(|matched| matched.descriptor);
         }
     }
 
@@ -264,11 +274,14 @@ impl MatchedLimits {
         for (index, granted) in borrowing {
             self.limits[*index as usize].granted_outcome = Some(Box::new(*granted));
         }
+        // The peek was about another plan.
+        self.peeked.clear();
     }
 
-    /// Lets no limit borrow, as before the store was asked.
-    pub(super) fn clear_borrowing(&mut self) {
+    /// Lets no limit borrow and forgets what a peek has shown, as before the store was asked.
+    pub(super) fn forget_replies(&mut self) {
         self.limits.iter_mut().for_each(|matched| matched.granted_outcome = None);
+        self.peeked.clear();
     }
 
     pub(super) fn key(&self, matched: &MatchedLimit) -> Option<&[u8]> {

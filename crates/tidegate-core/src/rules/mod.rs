@@ -40,6 +40,7 @@ mod mismatch;
 mod name_history;
 mod pattern;
 mod plan_draft;
+mod repeated_counters;
 mod request;
 mod request_limit;
 mod rule;

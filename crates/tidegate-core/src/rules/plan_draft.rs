@@ -6,6 +6,7 @@ use super::answer::PartOutcomes;
 use super::compiled_limit::{CompiledLimit, CounterVersions};
 use super::denying_counters::DENYING_COUNTERS;
 use super::matched::{MatchedLimit, MatchedLimits};
+use super::repeated_counters::PeekedCharge;
 use super::{ResolvedLimit, Ruleset};
 use crate::migration::SupersededCounter;
 use crate::{
@@ -147,7 +148,7 @@ impl MatchedLimits {
     }
 
     /// Whether the request is denied, whatever the store says, because it lacks a part of a key.
-    fn has_missing_enforced_key(&self, rules: &Ruleset) -> bool {
+    pub(super) fn has_missing_enforced_key(&self, rules: &Ruleset) -> bool {
         let lacks_key =
             |matched: &MatchedLimit| !matched.has_key() && rules.resolve(&matched.limit).is_enforced();
         self.has_missing_key && self.limits.iter().any(lacks_key)
@@ -175,11 +176,19 @@ impl MatchedLimits {
         Ok(())
     }
 
-    /// The limit of the main counter of the limit at `index`, with the L for this request.
-    pub(super) fn main_limit<'a>(&'a self, rules: &'a Ruleset, index: usize) -> &'a Limit {
-        let matched = &self.limits[index];
+    /// The main counter of a limit, with the L for this request.
+    pub(super) fn counter<'a>(&'a self, rules: &'a Ruleset, matched: &'a MatchedLimit) -> &'a Counter {
         let resized = matched.resized.map(|resized| &self.resized[resized.index as usize]);
-        resized.unwrap_or_else(|| &rules.resolve(&matched.limit).limit.main.current).limit()
+        resized.unwrap_or_else(|| &rules.resolve(&matched.limit).limit.main.current)
+    }
+
+    /// The limit of the main counter of the limit at `index`, with the L for this request, and the units that it
+    /// charges.
+    pub(super) fn main_charge<'a>(&'a self, rules: &'a Ruleset, index: usize) -> (&'a Limit, u64) {
+        match self.peeked.get(index) {
+            Some(PeekedCharge { counter, cost }) => (counter.limit(), *cost),
+            None => (self.counter(rules, &self.limits[index]).limit(), self.limits[index].cost),
+        }
     }
 
     /// The charge on the main counter of a limit.
@@ -193,8 +202,11 @@ impl MatchedLimits {
     ) -> CountedPart<'a> {
         let CounterVersions { current, superseded } = &resolved.limit.main;
         // Superseded counters keep their own L.
-        let current = matched.resized.map_or(current, |resized| &self.resized[resized.index as usize]);
-        let (cost, policy, role) = (matched.cost, resolved.limit.policy, resolved.role());
+        let mut current = matched.resized.map_or(current, |resized| &self.resized[resized.index as usize]);
+        let (mut cost, policy, role) = (matched.cost, resolved.limit.policy, resolved.role());
+        if let Some(peeked) = self.peeked.get(index as usize) {
+            (current, cost) = (&peeked.counter, peeked.cost);
+        }
         CountedPart { index, counter: PartCounter::Main, key, cost, policy, current, superseded, role }
     }
 

@@ -152,6 +152,29 @@ async fn a_counter_that_a_request_hits_twice_is_counted_one_after_the_other() {
     assert_eq!((codes(&across), remaining(&across)), (vec![OK, OVER_LIMIT], vec![1, 0]));
     let over = send(&mut client, request([large(), overridden(&[("large", "x")], 20, Unit::Year)])).await;
     assert_eq!((codes(&over), remaining(&over)), (vec![OVER_LIMIT, OK], vec![0, 5]), "14 and 15 hits");
+    // In the order of the request, also if a limit in the request comes before one in the file.
+    let own = || overridden(&[("large", "y")], 20, Unit::Year);
+    let plain = || descriptor(&[("large", "y")]);
+    let mixed = send(&mut client, request([own(), hits(3, plain()), hits(2, own()), plain()])).await;
+    assert_eq!((codes(&mixed), remaining(&mixed)), (vec![OK; 4], vec![19, 6, 14, 3]));
+}
+
+#[tokio::test]
+async fn a_counter_that_a_request_repeats_spares_the_others_only_if_one_descriptor_is_over() {
+    let mut client = client_of(TWO, |options| options.counting = Counting::UpstreamStop).await;
+    let small = || descriptor(&[("small", "x")]);
+    let large = || descriptor(&[("large", "x")]);
+    // Neither of the two is over by itself, so all count.
+    let both = send(&mut client, request([small(), large(), small()])).await;
+    assert_eq!((codes(&both), remaining(&both)), (vec![OK, OK, OVER_LIMIT], vec![0, 9, 0]));
+    // Now both are, so the others do not count.
+    let over = send(&mut client, request([large(), small(), small()])).await;
+    assert_eq!((codes(&over), remaining(&over)), (vec![OK, OVER_LIMIT, OVER_LIMIT], vec![9, 0, 0]));
+    // Only the descriptors over their limits count: 1 and 20 hits.
+    let one = send(&mut client, request([large(), hits(20, large()), large()])).await;
+    assert_eq!((codes(&one), remaining(&one)), (vec![OK, OVER_LIMIT, OVER_LIMIT], vec![9, 0, 0]));
+    let own = send(&mut client, request([overridden(&[("large", "x")], 100, Unit::Year)])).await;
+    assert_eq!(remaining(&own), [78]);
 }
 
 #[tokio::test]

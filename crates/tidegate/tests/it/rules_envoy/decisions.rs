@@ -12,7 +12,7 @@ use proptest::test_runner::TestRunner;
 use tidegate::rules::envoy::convert_with;
 use tidegate::rules::{Answer, Counting, LimitAnswer, LoadOptions, parse_with};
 use tidegate::{Engine, ManualClock, MemoryStore, OutcomeKind, Timestamp};
-use tidegate_core::rules::{AnswerKind, Descriptor, Domain, Entry, Request};
+use tidegate_core::rules::{AnswerKind, Descriptor, Domain, Entry, Request, RequestLimit, TimeUnit};
 
 use super::domain;
 use super::generators::{Mode, RandomDescriptor, RandomLimit, file, file_text, request};
@@ -70,8 +70,11 @@ struct Decided {
 
 impl Model {
     fn decide(&mut self, file: &[RandomDescriptor], descriptors: &[Descriptor<'_>], hour: u64) -> Decided {
-        let nodes: Vec<_> =
-            descriptors.iter().map(|descriptor| find_node(file, descriptor.entries)).collect();
+        let find = |descriptor: &Descriptor<'_>| match descriptor.limit {
+            Some(_) => None,
+            None => find_node(file, descriptor.entries),
+        };
+        let nodes: Vec<_> = descriptors.iter().map(find).collect();
         let replaced: Vec<&str> = nodes
             .iter()
             .flatten()
@@ -80,26 +83,40 @@ impl Model {
             .collect();
         let mut hits = Vec::new();
         for (index, (found, descriptor)) in nodes.into_iter().zip(descriptors).enumerate() {
+            let cost = descriptor.cost;
+            if let Some(limit) = descriptor.limit {
+                let counter =
+                    descriptor.entries.iter().map(|entry| format!("{}={};", entry.key, entry.value));
+                let (counter, limit) = (counter.collect(), limit.units.into());
+                hits.push(Hit { index, counter, cost, limit, mode: Mode::Reject });
+                continue;
+            }
             let Some((node, counter)) = found else { continue };
             let is_replaced = node.name.is_some_and(|name| replaced.contains(&name));
             if node.limit == RandomLimit::Some && !is_replaced {
-                hits.push(Hit { index, node, counter, cost: descriptor.cost });
+                let limit = small_limit(node.number).into();
+                hits.push(Hit { index, counter, cost, limit, mode: node.mode });
             }
         }
-        // A counter that appears twice in a request is decided for both together, and counted one after the other.
-        let sum = |counter: &str| -> u64 {
-            hits.iter().filter(|hit| hit.counter == counter).map(|hit| hit.cost).sum()
+        // If nothing counts alone, a counter that appears twice in a request is decided for both together.
+        let cost = |hit: &Hit| -> u64 {
+            match self.counting {
+                Counting::None => {
+                    let same = hits.iter().filter(|other| other.counter == hit.counter);
+                    same.map(|hit| hit.cost).sum()
+                }
+                _ => hit.cost,
+            }
         };
-        let is_over = |hit: &Hit<'_>| self.count(hit, hour) + sum(&hit.counter) > hit.limit();
+        let is_over = |hit: &Hit| self.count(hit, hour) + cost(hit) > hit.limit;
         let over: Vec<bool> = hits.iter().map(is_over).collect();
-        let is_enforced_over =
-            hits.iter().zip(&over).any(|(hit, over)| hit.node.mode == Mode::Reject && *over);
+        let is_enforced_over = hits.iter().zip(&over).any(|(hit, over)| hit.mode == Mode::Reject && *over);
         let is_any_over = over.contains(&true);
         let mut statuses = Vec::new();
-        for (hit, sum_is_over) in hits.iter().zip(&over) {
+        for (hit, was_over) in hits.iter().zip(&over) {
             let is_counted = match self.counting {
                 Counting::Upstream => true,
-                Counting::UpstreamStop => *sum_is_over || !is_any_over,
+                Counting::UpstreamStop => *was_over || !is_any_over,
                 Counting::None => !is_enforced_over,
             };
             if is_counted {
@@ -108,11 +125,11 @@ impl Model {
             // If nothing is counted, or a dry run has a say, the sum counts for each of them.
             let is_separate = self.counting != Counting::None;
             let count = self.count(hit, hour);
-            let is_over = if is_separate { count > hit.limit() } else { *sum_is_over };
-            statuses.push((hit.index, is_over, hit.limit().saturating_sub(count)));
+            let is_over = if is_separate { count > hit.limit } else { *was_over };
+            statuses.push((hit.index, is_over, hit.limit.saturating_sub(count)));
         }
         let over_in = |mode: Mode| {
-            let mut own = hits.iter().zip(&statuses).filter(move |(hit, _)| hit.node.mode == mode);
+            let mut own = hits.iter().zip(&statuses).filter(move |(hit, _)| hit.mode == mode);
             (own.clone().any(|(_, status)| status.1), own.all(|(_, status)| status.1))
         };
         let kind = match (over_in(Mode::Reject), over_in(Mode::Quota), over_in(Mode::Shadow)) {
@@ -124,23 +141,18 @@ impl Model {
         Decided { kind, statuses }
     }
 
-    fn count(&self, hit: &Hit<'_>, hour: u64) -> u64 {
+    fn count(&self, hit: &Hit, hour: u64) -> u64 {
         self.counts.get(&(hit.counter.clone(), hour)).copied().unwrap_or_default()
     }
 }
 
 /// A descriptor of a request that has a limit.
-struct Hit<'f> {
+struct Hit {
     index: usize,
-    node: &'f RandomDescriptor,
     counter: String,
     cost: u64,
-}
-
-impl Hit<'_> {
-    fn limit(&self) -> u64 {
-        small_limit(self.node.number).into()
-    }
+    limit: u64,
+    mode: Mode,
 }
 
 /// An answer in the words of the model. Without the numbers of a counter that appears twice, if nothing counts alone.
@@ -164,17 +176,39 @@ fn engine(domain: Domain) -> Engine<ManualClock> {
     Engine::with_store(vec![domain], Arc::new(MemoryStore::bounded(1 << 20)), ManualClock::default()).unwrap()
 }
 
-/// Descriptors with their costs, and the minutes since the last request.
+/// Descriptors, and the minutes since the last request.
 #[derive(Clone, Debug)]
 struct TestRequest {
-    descriptors: Vec<(super::generators::Request, u64)>,
+    descriptors: Vec<TestDescriptor>,
     minutes: u64,
 }
 
+/// Entries, their cost, and the hourly limit that the descriptor brings along.
+#[derive(Clone, Debug)]
+struct TestDescriptor {
+    entries: super::generators::Request,
+    cost: u64,
+    own_limit: Option<u32>,
+}
+
+/// A request that often repeats entries, with the same limit or another.
 fn test_request() -> impl Strategy<Value = TestRequest> {
-    let cost = prop_oneof![8 => Just(1), 1 => Just(2), 1 => Just(0)];
-    (vec((request(), cost), 1..4), 0_u64..20)
-        .prop_map(|(descriptors, minutes)| TestRequest { descriptors, minutes })
+    let cost = || prop_oneof![8 => Just(1), 1 => Just(2), 1 => Just(0)];
+    let own_limit = || prop_oneof![4 => Just(None), 1 => (0_u32..6).prop_map(Some)];
+    let again = vec((any::<prop::sample::Index>(), cost(), own_limit()), 0..3);
+    (vec((request(), cost(), own_limit()), 1..4), again, 0_u64..20).prop_map(|(first, again, minutes)| {
+        let descriptor = |(entries, cost, own_limit)| TestDescriptor { entries, cost, own_limit };
+        let again = again.into_iter().map(|(at, cost, limit)| (at.get(&first).0.clone(), cost, limit));
+        let again: Vec<_> = again.map(descriptor).collect();
+        TestRequest { descriptors: first.into_iter().map(descriptor).chain(again).collect(), minutes }
+    })
+}
+
+/// Without limits in requests, which have counters of their own if the file is native.
+fn without_own_limits(mut requests: Vec<TestRequest>) -> Vec<TestRequest> {
+    let descriptors = requests.iter_mut().flat_map(|request| &mut request.descriptors);
+    descriptors.for_each(|descriptor| descriptor.own_limit = None);
+    requests
 }
 
 /// Without what envoyproxy/ratelimit does not have.
@@ -202,12 +236,15 @@ fn decide_all(file: &[RandomDescriptor], requests: &[TestRequest], counting: Cou
         let entries: Vec<Vec<Entry<'_>>> = request_spec
             .descriptors
             .iter()
-            .map(|(request, _)| request.iter().map(|(key, value)| Entry { key, value }).collect())
+            .map(|descriptor| descriptor.entries.iter().map(|(key, value)| Entry { key, value }).collect())
             .collect();
         let descriptors: Vec<Descriptor<'_>> = entries
             .iter()
             .zip(&request_spec.descriptors)
-            .map(|(entries, (_, cost))| Descriptor::new(entries, *cost))
+            .map(|(entries, TestDescriptor { cost, own_limit, .. })| {
+                let limit = own_limit.map(|units| RequestLimit { units, per: TimeUnit::Hour });
+                Descriptor { limit, ..Descriptor::new(entries, *cost) }
+            })
             .collect();
         let now = Timestamp::from_nanos(minute * 60_000_000_000);
         let request = Request { domain: "d", descriptors: &descriptors };
@@ -220,11 +257,18 @@ fn decide_all(file: &[RandomDescriptor], requests: &[TestRequest], counting: Cou
 proptest! {
     #![proptest_config(tidegate_testing::proptest_config(64))]
     #[test]
-    fn both_files_decide_as_the_model_does(file in file().prop_map(without_extension), requests in vec(test_request(), 1..40), counting in select(COUNTING.to_vec())) {
+    fn both_files_decide_as_the_model_does(file in file().prop_map(without_extension), requests in vec(test_request(), 1..40).prop_map(without_own_limits), counting in select(COUNTING.to_vec())) {
         for (at, [model, envoy, native]) in decide_all(&file, &requests, counting).into_iter().enumerate() {
             let context = || format!("{:?} at {at}\n{}", requests[at], file_text(&file, small_limit));
             prop_assert_eq!(&envoy, &model, "the file: {}", context());
             prop_assert_eq!(&native, &model, "the native file: {}", context());
+        }
+    }
+
+    #[test]
+    fn limits_in_requests_are_decided_as_the_model_does(file in file().prop_map(without_extension), requests in vec(test_request(), 1..40), counting in select(vec![Counting::Upstream, Counting::UpstreamStop])) {
+        for (at, [model, envoy, _]) in decide_all(&file, &requests, counting).into_iter().enumerate() {
+            prop_assert_eq!(&envoy, &model, "{:?} at {}\n{}", requests[at], at, file_text(&file, small_limit));
         }
     }
 }
