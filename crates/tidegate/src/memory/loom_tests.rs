@@ -22,7 +22,11 @@ fn store() -> Arc<MemoryStore> {
 }
 
 fn check(store: &MemoryStore, counter: &Counter, key: u8) -> OutcomeKind {
-    store.check_charge(&Charge::new(&[key], counter, 1), NOW).kind
+    check_cost(store, counter, key, 1)
+}
+
+fn check_cost(store: &MemoryStore, counter: &Counter, key: u8, cost: u64) -> OutcomeKind {
+    store.check_charge(&Charge::new(&[key], counter, cost), NOW).kind
 }
 
 #[test]
@@ -89,15 +93,14 @@ fn a_copy_never_has_half_a_write() {
     });
 }
 
+/// With a cost of two, so that the fast path has no part in it.
 #[test]
 fn no_key_is_lost_while_its_page_is_split() {
     check_interleavings(2, || {
         let store = store();
-        let counter = counter("{algorithm: fixed_window, limit: 1, per: 1h}");
-        // One key that stays, and one that moves to the new page.
-        let side = |key: u8| store.seed.tag_of_charge(&Charge::new(&[key], &counter, 1)) & 1;
-        let stays = (1..=u8::MAX).find(|key| side(*key) == 0).unwrap();
-        let moves = (1..=u8::MAX).find(|key| side(*key) == 1).unwrap();
+        let counter = counter("{algorithm: fixed_window, limit: 2, per: 1h}");
+        let check = |store: &MemoryStore, counter: &Counter, key| check_cost(store, counter, key, 2);
+        let [stays, moves] = keys_of_both_sides(&store, &counter);
         assert_eq!(check(&store, &counter, stays), OutcomeKind::Allowed);
         assert_eq!(check(&store, &counter, moves), OutcomeKind::Allowed);
         let reader = thread::spawn({
@@ -108,6 +111,12 @@ fn no_key_is_lost_while_its_page_is_split() {
         assert_eq!(reader.join().unwrap(), [OutcomeKind::Denied; 2]);
         assert_eq!([0, moves, stays].map(|key| check(&store, &counter, key)), [OutcomeKind::Denied; 3]);
     });
+}
+
+/// Two keys of the first page. When it is split, one stays, and the other moves to the new page.
+fn keys_of_both_sides(store: &MemoryStore, counter: &Counter) -> [u8; 2] {
+    let side = |key: u8| store.seed.tag_of_charge(&Charge::new(&[key], counter, 1)) & 1;
+    [0, 1].map(|wanted| (1..=u8::MAX).find(|key| side(*key) == wanted).unwrap())
 }
 
 /// The units that are left of a key, without a change.
@@ -121,9 +130,7 @@ fn no_unit_is_lost_while_its_page_is_split() {
     check_interleavings(2, || {
         let store = store();
         let counter = counter("{algorithm: fixed_window, limit: 10, per: 1h}");
-        let side = |key: u8| store.seed.tag_of_charge(&Charge::new(&[key], &counter, 1)) & 1;
-        let stays = (1..=u8::MAX).find(|key| side(*key) == 0).unwrap();
-        let moves = (1..=u8::MAX).find(|key| side(*key) == 1).unwrap();
+        let [stays, moves] = keys_of_both_sides(&store, &counter);
         let _ = [stays, moves].map(|key| check(&store, &counter, key));
         let other = thread::spawn({
             let (store, counter) = (store.clone(), counter.clone());

@@ -6,23 +6,23 @@
 //! to it. With n limits that want more than they get, each has about a part in n of the memory. Nothing has to be
 //! configured, and what one limit does not use belongs to the others.
 //!
-//! # Seven bits
+//! # Six bits
 //!
 //! For this a state needs to know its limit. The table has no bits to spare in a slot: a tag is a 64-bit hash, a state is
 //! 16 bytes. But all tags in a page have the same low bits, at least the [`OWNER_BITS`] that choose one of the first
 //! pages. There a slot stores the owner instead:
 //!
 //! ```text
-//! hash of the key    57 bits | 7 bits, which are the same in the whole page
-//! tag in the slot    57 bits | owner
+//! hash of the key    58 bits | 6 bits, which are the same in the whole page
+//! tag in the slot    58 bits | owner
 //! ```
 //!
 //! No bit of the hash is lost: two keys of a limit have the same tag only if their hashes are equal. A search ignores
 //! the owner. Only a new key writes it, so a decision about a known key costs the same as without owners.
 //!
-//! Seven bits are enough for 127 owners. A limit becomes an owner with its first key. If there are more limits than that
+//! Six bits are enough for 63 owners. A limit becomes an owner with its first key. If there are more limits than that
 //! since the start of the process, each further one shares the owner that its identity selects: the two are then treated
-//! as one limit. A page has 156 states, so with more owners the part of each would be about one state of a page, and
+//! as one limit. A page has 156 states, so with more owners the part of each would be one or two states of a page, and
 //! chance would decide.
 //!
 //! # Eviction
@@ -47,7 +47,7 @@ const OWNER_BITS: u32 = DEPTH_MIN;
 /// The bits of a stored tag that hold the owner.
 pub(super) const OWNER_MASK: u64 = (1 << OWNER_BITS) - 1;
 /// Owners, and the number zero for states whose owner is not known.
-pub(super) const OWNERS: usize = 1 << 7;
+pub(super) const OWNERS: usize = 1 << 6;
 const LIMITS_MAX: usize = OWNERS - 1;
 
 /// The owner of a state: a limit, or several limits that share a number.
@@ -72,7 +72,7 @@ impl Owner {
 
     /// The owner in a stored tag.
     pub(super) fn from_tag(stored_tag: u64) -> Self {
-        #[allow(clippy::cast_possible_truncation, reason = "seven bits")]
+        #[allow(clippy::cast_possible_truncation, reason = "six bits")]
         return Self((stored_tag & OWNER_MASK) as u8);
     }
 

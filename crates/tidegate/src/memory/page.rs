@@ -407,7 +407,7 @@ impl Drop for LockedPage<'_> {
 
 /// Whether a stored tag is that of this key, whatever its owner is.
 ///
-/// Zero, which marks a free slot, is the same as a hash below 128. In ten million keys, such a hash is tens of thousands of
+/// Zero, which marks a free slot, is the same as a hash below 64. In ten million keys, such a hash is tens of thousands of
 /// times less likely than two keys with the same hash.
 #[inline(always)]
 fn is_same_key(stored_tag: u64, tag: u64) -> bool {

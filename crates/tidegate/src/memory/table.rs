@@ -20,7 +20,7 @@ use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering, lock, zeroed_u32, zeroe
 
 /// The bits that choose one of the first pages. There are enough pages that a few hot keys on many cores rarely contend for
 /// the lock of one, and enough bits for the [owners](super::owners).
-pub(super) const DEPTH_MIN: u32 = if cfg!(loom) { 0 } else { 7 };
+pub(super) const DEPTH_MIN: u32 = if cfg!(loom) { 0 } else { 6 };
 /// How many bits more the directory may have than evenly filled pages need. Hashes are random, so the last of these
 /// bits are practically never used. If they are, pages that cannot be split evict states instead.
 const DEPTH_SLACK: u32 = 4;

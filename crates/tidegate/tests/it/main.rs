@@ -1,5 +1,6 @@
 //! All integration tests of the library, in one binary, because each further binary has to be linked.
 
+mod check_many;
 #[cfg(feature = "rules")]
 mod engine;
 #[cfg(feature = "rules")]
