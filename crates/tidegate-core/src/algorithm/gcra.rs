@@ -328,7 +328,9 @@ impl LimitAlgorithm for Gcra {
     #[inline]
     fn remaining(&self, state: &PackedState, now: Timestamp) -> u64 {
         if let Some(NarrowBacklog { tolerance, backlog }) = self.narrow(*state, now) {
-            return tolerance.saturating_sub(backlog) / self.rate.window_ns();
+            let (free, window_ns) = (tolerance.saturating_sub(backlog), self.rate.window_ns());
+            // The usual case of a denial, without a division.
+            return if free < window_ns { 0 } else { free / window_ns };
         }
         let free = self.tolerance.saturating_sub(self.backlog(*state, now));
         #[allow(clippy::cast_possible_truncation, reason = "at most the burst")]

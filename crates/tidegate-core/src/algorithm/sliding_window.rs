@@ -244,7 +244,7 @@ impl LimitAlgorithm for SlidingWindow {
     fn remaining(&self, state: &PackedState, now: Timestamp) -> u64 {
         #[allow(clippy::cast_possible_truncation, reason = "at most the limit")]
         match self.free(self.windows(*state, now), now) {
-            Some(FreeCapacity::Narrow(free)) => free / self.rate.window_ns(),
+            Some(FreeCapacity::Narrow(free)) => self.window.divide(free),
             Some(FreeCapacity::Wide(free)) => (free / u128::from(self.rate.window_ns())) as u64,
             None => 0,
         }

@@ -14,35 +14,48 @@
 //! instructions also let it begin the next decision while this one waits for a cache miss, so a short path gains most with
 //! many keys. Everything is inlined into the caller, so a caller that reads only `is_allowed` does not compute the rest.
 
+use std::hint::black_box;
+
 use tidegate_core::algorithm::{FastCharge, FastPath};
-use tidegate_core::{Charge, Counter, Decision, IntoKey, TimedCost, Timestamp};
+use tidegate_core::{Charge, Counter, Decision, IntoKey, PackedState, TimedCost, Timestamp};
 
 use super::MemoryStore;
-use super::page::{Page, SlotWords, Version};
 
 /// How many keys are loaded together. A core waits for about this many cache misses at a time.
 const BATCH_KEYS: usize = 16;
 
-/// Where a key was found.
-#[derive(Clone, Copy)]
-struct FoundSlot<'a> {
-    page: Page<'a>,
-    slot: SlotWords<'a>,
+/// Why the fast path did not decide. It changed nothing.
+pub(super) enum FastMiss {
+    /// The key was not found, or another thread was writing its page.
+    Unread,
+    /// The key has this state, and the unit is not admitted by it, or not in this path.
+    Read(PackedState),
 }
 
 impl MemoryStore {
-    /// Charges one unit to the key with this tag. `None` if nothing was changed, and `single.rs` must decide.
+    /// Charges one unit to the key with this tag.
     #[inline(always)]
-    pub(super) fn try_charge_unit(&self, path: &FastPath, tag: u64, now: Timestamp) -> Option<FastCharge> {
+    pub(super) fn try_charge_unit(
+        &self,
+        path: &FastPath,
+        tag: u64,
+        now: Timestamp,
+    ) -> Result<FastCharge, FastMiss> {
         let page = self.table.page_of(tag);
-        let version = page.version()?;
-        FoundSlot { page, slot: page.find_words(tag)? }.try_charge(version, path, now)
+        let version = page.version().ok_or(FastMiss::Unread)?;
+        let slot = page.find_words(tag).ok_or(FastMiss::Unread)?;
+        let state = slot.state();
+        let Some(charge) = path.charge(state, now) else {
+            return Err(if page.is_unchanged(version) { FastMiss::Read(state) } else { FastMiss::Unread });
+        };
+        page.lock_unchanged(version).ok_or(FastMiss::Unread)?.set_words(slot, charge.state);
+        Ok(charge)
     }
 
     /// Decides a charge on each key, in order, as [`check_charge`](Self::check_charge) does.
     ///
-    /// It first finds all keys of a batch, and then decides. The processor waits for the memory of all of them together. If
-    /// it decided at once, it would wait for each key: the lock of a page lets no later load begin.
+    /// Before it decides about a batch of keys, it loads the memory of all of them, without a branch. The processor waits for
+    /// these loads together. In a decision it waits for each of them: the lock of a page lets no later load begin.
     #[inline]
     pub(crate) fn check_keys<K: IntoKey>(
         &self,
@@ -53,44 +66,16 @@ impl MemoryStore {
     ) {
         for batch in keys.chunks(BATCH_KEYS) {
             let mut tags = [0; BATCH_KEYS];
+            let mut touched = 0;
             for (tag, key) in tags.iter_mut().zip(batch) {
                 *tag = self.seed.tag(counter.id(), key.key_bytes().as_ref());
+                touched ^= self.table.page_of(*tag).touch(*tag);
             }
-            let mut found = [None; BATCH_KEYS];
-            for (found, tag) in found.iter_mut().zip(&tags[..batch.len()]) {
-                let page = self.table.page_of(*tag);
-                *found = page.find_words(*tag).map(|slot| FoundSlot { page, slot });
-            }
-            for ((key, tag), found) in batch.iter().zip(tags).zip(found) {
-                let path = counter.fast_path().filter(|_| cost == 1);
-                let charged = found.zip(path).and_then(|(found, path)| {
-                    let charge = found.try_charge_if_still(tag, path, now)?;
-                    Some(Decision::of_one(path.outcome(&charge)))
-                });
-                decided(match charged {
-                    Some(decision) => decision,
-                    None => {
-                        self.check_tagged(&Charge::new(key.key_bytes().as_ref(), counter, cost), tag, now)
-                    }
-                });
+            black_box(touched);
+            for (tag, key) in tags.into_iter().zip(batch) {
+                let key = key.key_bytes();
+                decided(self.check_tagged(&Charge::new(key.as_ref(), counter, cost), tag, now));
             }
         }
-    }
-}
-
-impl FoundSlot<'_> {
-    /// Charges one unit to the slot, if the page still has the version under which the slot was found.
-    #[inline(always)]
-    fn try_charge(self, version: Version, path: &FastPath, now: Timestamp) -> Option<FastCharge> {
-        let charge = path.charge(self.slot.state(), now)?;
-        self.page.lock_unchanged(version)?.set_words(self.slot, charge.state);
-        Some(charge)
-    }
-
-    /// As [`try_charge`](Self::try_charge), if the slot still has this key.
-    #[inline(always)]
-    fn try_charge_if_still(self, tag: u64, path: &FastPath, now: Timestamp) -> Option<FastCharge> {
-        let version = self.page.version()?;
-        if self.slot.is_of(tag) { self.try_charge(version, path, now) } else { None }
     }
 }

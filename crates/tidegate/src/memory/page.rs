@@ -109,10 +109,23 @@ impl<'a> Page<'a> {
     #[inline(always)]
     pub(super) fn find_words(self, tag: u64) -> Option<SlotWords<'a>> {
         let first = SlotWords(self.slot(slot(home_group(tag), home_lane(tag))));
-        if first.is_of(tag) {
-            return Some(first);
-        }
-        self.find_elsewhere(tag).map(|slot| SlotWords(self.slot(slot)))
+        if first.is_of(tag) { Some(first) } else { self.find_words_elsewhere(tag) }
+    }
+
+    /// Most other keys are one or two lanes further, so this looks at one lane after the other.
+    #[inline(never)]
+    fn find_words_elsewhere(self, tag: u64) -> Option<SlotWords<'a>> {
+        let mut near = lanes(home_group(tag), tag).skip(1).map(|slot| SlotWords(self.slot(slot)));
+        near.find(|slot| slot.is_of(tag))
+            .or_else(|| self.find_elsewhere(tag).map(|slot| SlotWords(self.slot(slot))))
+    }
+
+    /// Loads the words that a decision about `tag` needs first, and returns them mixed.
+    #[inline(always)]
+    pub(super) fn touch(self, tag: u64) -> u64 {
+        let [tag_word, _, last_word] = self.slot(slot(home_group(tag), home_lane(tag)));
+        let words = [&self.words[VERSION], tag_word, last_word];
+        words.iter().fold(0, |mixed, word| mixed ^ word.load(Ordering::Relaxed))
     }
 
     /// The slot of `tag`, if it is not in its home lane.

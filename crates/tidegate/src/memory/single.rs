@@ -7,6 +7,7 @@ use tidegate_core::algorithm::LimitAlgorithm;
 use tidegate_core::{ChargeDecision, Counter, Decision, OutcomeKind, PackedState, TimedCost, Timestamp};
 
 use super::MemoryStore;
+use super::fast_path::FastMiss;
 use super::owners::OwnedTag;
 use super::page::{LockedPage, Page, PageSlot, Version};
 use crate::sync::{Ordering, spin_or_yield};
@@ -34,7 +35,15 @@ impl MemoryStore {
         tag: u64,
         algorithm: &A,
         timed_cost: TimedCost,
+        miss: FastMiss,
     ) -> Decision {
+        // The fast path has read the state of most keys that are over their limit. Nothing is charged to them.
+        if let FastMiss::Read(state) = miss {
+            let charge_decision = ChargeDecision::of_one(algorithm.outcome_kind(&state, timed_cost));
+            if !algorithm.is_charged(timed_cost, charge_decision) {
+                return Decision::of_one(algorithm.outcome(&state, timed_cost, charge_decision));
+            }
+        }
         // No loop here: a loop would occupy registers in the common case.
         let (state, kind) = match self.try_decide(counter, tag, algorithm, timed_cost) {
             Ok(decided) => decided,

@@ -10,6 +10,7 @@ use tidegate_core::{
 
 use super::Outcomes;
 use super::budget::Budget;
+use super::fast_path::FastMiss;
 use super::leases::memory_full_outcome;
 use super::owners::{OwnedTag, Owners};
 use super::seed::Seed;
@@ -146,20 +147,22 @@ impl MemoryStore {
     #[inline(always)]
     pub(super) fn check_tagged(&self, charge: &Charge<'_>, tag: u64, now: Timestamp) -> Decision {
         // Most callers pass a constant cost and role, so these checks cost them nothing.
-        if charge.cost == 1
-            && charge.role == Role::Enforced
-            && let Some(path) = charge.counter.fast_path()
-            && let Some(charge) = self.try_charge_unit(path, tag, now)
-        {
-            return Decision::of_one(path.outcome(&charge));
-        }
+        let miss = match charge.counter.fast_path() {
+            Some(path) if charge.cost == 1 && charge.role == Role::Enforced => {
+                match self.try_charge_unit(path, tag, now) {
+                    Ok(charge) => return Decision::of_one(path.outcome(&charge)),
+                    Err(miss) => miss,
+                }
+            }
+            _ => FastMiss::Unread,
+        };
         // By value: a reference would make every caller build the charge in memory.
-        self.check_charge_slow(*charge, tag, now)
+        self.check_charge_slow(*charge, tag, now, miss)
     }
 
     #[cold]
     #[inline(never)]
-    fn check_charge_slow(&self, charge: Charge<'_>, tag: u64, now: Timestamp) -> Decision {
+    fn check_charge_slow(&self, charge: Charge<'_>, tag: u64, now: Timestamp, miss: FastMiss) -> Decision {
         if charge.role == Role::Observed {
             return Decision::merge(&self.transact(&Plan::of_one(charge), now, None).0);
         }
@@ -168,11 +171,13 @@ impl MemoryStore {
         match counter.algorithm() {
             Algorithm::Packed(algorithm) => match algorithm {
                 // A separate function for each algorithm: one function for all would be slower for each.
-                PackedAlgorithm::Gcra(one) => self.decide_packed(counter, tag, one, timed_cost),
-                PackedAlgorithm::TokenBucket(one) => self.decide_packed(counter, tag, one, timed_cost),
-                PackedAlgorithm::LeakyBucket(one) => self.decide_packed(counter, tag, one, timed_cost),
-                PackedAlgorithm::FixedWindow(one) => self.decide_packed(counter, tag, one, timed_cost),
-                PackedAlgorithm::SlidingWindow(one) => self.decide_packed(counter, tag, one, timed_cost),
+                PackedAlgorithm::Gcra(one) => self.decide_packed(counter, tag, one, timed_cost, miss),
+                PackedAlgorithm::TokenBucket(one) => self.decide_packed(counter, tag, one, timed_cost, miss),
+                PackedAlgorithm::LeakyBucket(one) => self.decide_packed(counter, tag, one, timed_cost, miss),
+                PackedAlgorithm::FixedWindow(one) => self.decide_packed(counter, tag, one, timed_cost, miss),
+                PackedAlgorithm::SlidingWindow(one) => {
+                    self.decide_packed(counter, tag, one, timed_cost, miss)
+                }
             },
             Algorithm::UsageLog(one) => self.check_usage_log(&charge, tag, one, timed_cost),
             Algorithm::Leases(one) => self.check_leases(&charge, tag, one, timed_cost),
