@@ -5,7 +5,7 @@ use std::ops::Deref;
 
 use smallvec::SmallVec;
 
-use super::compiled_limit::CompiledLimit;
+use super::compiled_limit::{CompiledLimit, HeaderTexts};
 use super::matched::{LimitRef, MatchedLimit, MatchedLimits, ResolvedLimit};
 use super::plan_draft::{PartCounter, PlanPart, PlanParts};
 use super::{Action, ElasticSource, Margin, Rule, RuleLimit, Ruleset};
@@ -455,6 +455,12 @@ impl<'a> LimitAnswer<'a> {
     /// none. It can stand between quotes in a header.
     pub fn public_name(&self) -> &'a str {
         &self.compiled.public_name
+    }
+
+    /// Its parts of headers that are the same in all answers. `None` if L is not the written one, or if the limit is not
+    /// one of a rule.
+    pub fn header_texts(&self) -> Option<&'a HeaderTexts> {
+        self.compiled.header_texts.as_ref().filter(|_| self.resized_to.is_none())
     }
 
     /// What happens to its requests while the shared store does not answer.
