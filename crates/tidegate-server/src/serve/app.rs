@@ -151,6 +151,7 @@ impl App {
     /// As [`check`](Self::check), but passes a decision that is made immediately, as most are, to `then`. It is passed by
     /// reference because it is large. Otherwise returns the decision for [`finish_check`](Self::finish_check).
     #[inline]
+    #[allow(clippy::result_large_err, reason = "a box would be an allocation for each request that waits")]
     pub fn check_with<R>(
         &self,
         protocol: Protocol,

@@ -1,13 +1,13 @@
 //! One reading of the clock for several requests.
 //!
-//! Reading the clock costs about as much as a tenth of a decision. Requests that had all arrived when the clock was read
-//! may share the reading, as long as nothing waits between them: they could have been decided at that instant.
+//! Requests that had all arrived when the clock was read may share the reading, as long as nothing waits between them:
+//! they could have been decided at that instant.
 
 use tidegate::{Clock as _, Timestamp};
 
 use super::App;
 
-/// So many decisions share a reading. They take less than a tenth of a millisecond, so that no decision is made at an
+/// At most this many decisions share a reading. They take about a tenth of a millisecond, so no decision is made at an
 /// instant that is much older.
 pub const DECISIONS_PER_READING_MAX: u32 = 64;
 

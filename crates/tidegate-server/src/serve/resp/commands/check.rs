@@ -162,6 +162,10 @@ fn wait_milliseconds(wait: Wait) -> i64 {
 
 #[inline]
 fn milliseconds(span: Nanos) -> i64 {
+    // Most waits are zero, and a division is slow.
+    if span == Nanos::ZERO {
+        return 0;
+    }
     i64::try_from(rounding::ceil_millis(span)).unwrap_or(i64::MAX)
 }
 
