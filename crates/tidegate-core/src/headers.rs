@@ -43,7 +43,7 @@ use std::iter::Map;
 use std::slice;
 
 use crate::decimal::Decimal;
-use crate::{AlgorithmName, Decision, Limit, OutcomeKind, Wait};
+use crate::{AlgorithmName, Decision, Limit, LimitId, OutcomeKind, Wait};
 
 /// A header about limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -123,6 +123,22 @@ pub struct PolicyState<'a> {
     pub until: Wait,
 }
 
+impl<'a> PolicyName<'a> {
+    /// The name of a limit of a rule.
+    pub fn new(rule: &'a str, limit: &'a LimitId) -> Self {
+        let (name, index) = match limit {
+            LimitId::Name(name) => (Some(&**name), 0),
+            LimitId::Position(index) => (None, *index),
+        };
+        Self { rule: Some(rule), name, index }
+    }
+
+    /// Appends the name as a string of a structured field.
+    pub fn push_quoted_to(&self, text: &mut String) {
+        push_name(text, self);
+    }
+}
+
 impl Policy<'_> {
     /// Appends the policy to a list. Omits the window if it is not a whole number of seconds, or if the limit has none.
     pub fn push_to(&self, list: &mut String) {
@@ -154,6 +170,11 @@ impl PolicyState<'_> {
     /// Appends the state to a list. Omits the time if it is never.
     pub fn push_to(&self, list: &mut String) {
         push_name(list, &self.name);
+        self.push_values_to(list);
+    }
+
+    /// As [`push_to`](Self::push_to), without the name.
+    pub fn push_values_to(&self, list: &mut String) {
         list.push_str(";r=");
         list.push_str(Decimal::of(self.remaining).as_str());
         if let Some(until) = self.until.span() {

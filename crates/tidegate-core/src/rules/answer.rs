@@ -5,7 +5,7 @@ use std::ops::Deref;
 
 use smallvec::SmallVec;
 
-use super::compiled_limit::CompiledLimit;
+use super::compiled_limit::{CompiledLimit, HeaderTexts};
 use super::matched::{LimitRef, MatchedLimit, MatchedLimits, ResolvedLimit};
 use super::plan_draft::{PartCounter, PlanPart, PlanParts};
 use super::{Action, ElasticSource, Margin, Rule, RuleLimit, Ruleset};
@@ -284,7 +284,9 @@ impl<R: Deref<Target = Ruleset>> Answer<R> {
         });
     }
 
-    #[inline]
+    // Most callers need one or two of the fields. If this is inlined, the others cost nothing.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "measured")]
     fn limit_answer<'a>(&'a self, limit: &'a LimitOutcome) -> LimitAnswer<'a> {
         let ResolvedLimit { rule, limit: compiled } = self.rules.resolve(&limit.limit);
         LimitAnswer {
@@ -345,12 +347,20 @@ impl<R> Answer<R> {
 
     /// Merges the answers of all limits.
     fn merge_limits(&mut self) {
+        // Most requests fall under one limit. Its answer is the answer, unless it is a quota.
+        if let [LimitOutcome { kind, outcome, is_quota: false, .. }] = self.limits.as_slice() {
+            let passes = kind.passes();
+            (self.decided_by, self.kind, self.remaining) = (Some(0), *kind, outcome.remaining);
+            self.retry_after = if passes { Wait::NONE } else { outcome.retry_after };
+            self.reset_after = outcome.reset_after;
+            self.delay = if passes { outcome.delay } else { Nanos::ZERO };
+            return;
+        }
         let quota_wait =
             if self.limits.iter().any(|limit| limit.is_quota) { self.deny_over_quotas() } else { None };
         let limits = self.limits.as_slice();
         self.decided_by = match limits {
             [] => None,
-            [_] => Some(0),
             _ => (0..limits.len()).rev().max_by_key(|index| limits[*index].precedence()),
         };
         self.kind = self.decided_by.map_or(AnswerKind::Allowed, |index| limits[index].kind);
@@ -440,6 +450,12 @@ impl<'a> LimitAnswer<'a> {
         &self.compiled.public_name
     }
 
+    /// Its parts of headers that are the same in all answers. `None` if L is not the written one, or if the limit is not
+    /// one of a rule.
+    pub fn header_texts(&self) -> Option<&'a HeaderTexts> {
+        self.compiled.header_texts.as_ref().filter(|_| self.resized_to.is_none())
+    }
+
     /// What happens to its requests while the shared store does not answer.
     pub fn on_store_failure(&self) -> OnStoreFailure {
         self.compiled.policy.on_store_failure
@@ -447,6 +463,7 @@ impl<'a> LimitAnswer<'a> {
 }
 
 impl LimitOutcome {
+    #[inline]
     fn new(
         matched: &MatchedLimit,
         resolved: ResolvedLimit<'_>,
@@ -481,9 +498,23 @@ impl LimitOutcome {
     }
 
     fn from_parts(matched: &MatchedLimit, resolved: ResolvedLimit<'_>, parts: &PartOutcomes<'_>) -> Self {
-        let Some(main) = parts.merged(PartCounter::Main).filter(|_| matched.has_key()) else {
-            return Self::new(matched, resolved, missing_key_outcome(), KeyStatus::Missing);
+        let (outcome, key_status) = match parts.merged(PartCounter::Main).filter(|_| matched.has_key()) {
+            None => (missing_key_outcome(), KeyStatus::Missing),
+            // Without a second counter, the main counter's outcome is the limit's.
+            Some(main) if resolved.limit.secondary.is_none() => (main, KeyStatus::Present),
+            Some(main) => return Self::from_two_counters(matched, resolved, main, parts),
         };
+        Self::new(matched, resolved, outcome, key_status)
+    }
+
+    /// As [`from_parts`](Self::from_parts), for a limit with a second counter.
+    #[inline(never)]
+    fn from_two_counters(
+        matched: &MatchedLimit,
+        resolved: ResolvedLimit<'_>,
+        main: Outcome,
+        parts: &PartOutcomes<'_>,
+    ) -> Self {
         match (&resolved.limit.limit.action, matched.granted_outcome.as_deref()) {
             (Action::Soft(Margin::Percent(_)), _) => {
                 let soft = parts.merged(PartCounter::Secondary).unwrap_or(main);
@@ -506,8 +537,7 @@ impl LimitOutcome {
                 Self::new(matched, resolved, outcome, KeyStatus::Present).mark_at_least(AnswerKind::Soft)
             }
             _ => {
-                let secondary =
-                    resolved.limit.secondary.as_ref().and_then(|_| parts.merged(PartCounter::Secondary));
+                let secondary = parts.merged(PartCounter::Secondary);
                 let remaining =
                     secondary.map_or(main.remaining, |secondary| secondary.remaining.min(main.remaining));
                 Self::new(matched, resolved, Outcome { remaining, ..main }, KeyStatus::Present)
@@ -551,8 +581,14 @@ impl LimitOutcome {
 
 impl PartOutcomes<'_> {
     /// The merged outcome of one of the limit's counters and of the counters that it superseded.
+    #[inline]
     pub fn merged(&self, counter: PartCounter) -> Option<Outcome> {
-        let own = self.parts.iter().filter(|part| part.limit == self.limit && part.counter == counter);
+        let is_own = |part: &&PlanPart| part.limit == self.limit && part.counter == counter;
+        // Most plans have one part.
+        if let [only] = self.parts {
+            return Some(only).filter(is_own).map(|part| self.outcome(part));
+        }
+        let own = self.parts.iter().filter(is_own);
         own.map(|part| self.outcome(part)).reduce(|one, other| Outcome {
             kind: one.kind.max(other.kind),
             remaining: one.remaining.min(other.remaining),
@@ -564,6 +600,7 @@ impl PartOutcomes<'_> {
     }
 
     /// The outcome of a counter. A superseded counter delays no request for longer than it is enforced.
+    #[inline]
     fn outcome(&self, part: &PlanPart) -> Outcome {
         let outcome = self.outcomes[part.charge as usize];
         match part.until {

@@ -13,6 +13,7 @@
 use std::mem::discriminant;
 
 use super::{Action, Elastic, ElasticSource, Margin, RuleLimit, Signal};
+use crate::headers::{Policy, PolicyName};
 use crate::migration::{IdentifiedCounter, LimitMigration, SupersededCounter};
 use crate::{Counter, KeyForm, Limit, LimitId, OnStoreFailure, StorePolicy, Timestamp};
 
@@ -28,6 +29,8 @@ pub struct CompiledLimit {
     pub(super) spec: Box<str>,
     /// Its name for Envoy, which puts it between quotes in headers of its clients.
     pub(super) public_name: Box<str>,
+    /// Its parts of headers, if it is a limit of a rule.
+    pub(super) header_texts: Option<HeaderTexts>,
     /// Its name or its position in the rule.
     pub(super) id: LimitId,
     /// The identity of its counters. It does not change when the limit is renamed or moved.
@@ -44,6 +47,15 @@ pub struct CompiledLimit {
     pub(super) signal: Option<Signal>,
     /// Whether it would deny requests if there were no dry run of all rules.
     pub(super) is_global_shadow: bool,
+}
+
+/// The parts of headers that are the same in all answers of a limit. Many answers repeat them, so they are made once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeaderTexts {
+    /// Its name as a string of a structured field: `"login/per-ip"`.
+    pub quoted_name: Box<str>,
+    /// Its policy: `"login/per-ip";q=100;w=60`.
+    pub policy: Box<str>,
 }
 
 /// A counter, and the superseded counters that are still enforced beside it.
@@ -94,6 +106,7 @@ impl CompiledLimit {
             spec: limit.to_string().into(),
             limit: RuleLimit { limit, ..self.limit.clone() },
             main: CounterVersions { current, superseded: self.main.superseded.clone() },
+            header_texts: None,
             ..self.clone()
         }
     }
@@ -146,7 +159,19 @@ impl CompiledLimit {
             spec,
             is_global_shadow: false,
             public_name: Box::default(),
+            header_texts: None,
         }
+    }
+
+    /// Adds what a limit of a rule has.
+    pub(super) fn with_names(mut self, rule: &str, public_name: Box<str>) -> Self {
+        let name = PolicyName::new(rule, &self.id);
+        let limit = &self.limit.limit;
+        let (mut quoted_name, mut policy) = (String::new(), String::new());
+        name.push_quoted_to(&mut quoted_name);
+        Policy { name, limit, quota: limit.rate().limit() }.push_to(&mut policy);
+        self.header_texts = Some(HeaderTexts { quoted_name: quoted_name.into(), policy: policy.into() });
+        Self { public_name, ..self }
     }
 
     /// A limit in a dry run of all rules. It reports the requests that it would deny if it was enforced.

@@ -237,10 +237,8 @@ impl RuleCompiler<'_> {
         };
         let public_name = public_name(rule, position, limit);
         if self.is_shadow {
-            return Ok(CompiledLimit {
-                public_name,
-                ..CompiledLimit::shadow(limit, position, identity, policy)
-            });
+            let compiled = CompiledLimit::shadow(limit, position, identity, policy);
+            return Ok(compiled.with_names(&rule.name, public_name));
         }
         let mut elastic = ResolvedElastic::default();
         match &limit.action {
@@ -253,10 +251,8 @@ impl RuleCompiler<'_> {
             }
             _ => {}
         }
-        Ok(CompiledLimit {
-            public_name,
-            ..CompiledLimit::new(limit.clone(), position, identity, policy, elastic)
-        })
+        let compiled = CompiledLimit::new(limit.clone(), position, identity, policy, elastic);
+        Ok(compiled.with_names(&rule.name, public_name))
     }
 }
 

@@ -158,8 +158,8 @@ fn write_text(text: &str, case: CaseSensitivity, buffer: &mut KeyBuffer) {
 }
 
 fn write_bytes(tag: u8, bytes: &[u8], buffer: &mut KeyBuffer) {
-    buffer.push(tag);
-    buffer.extend_from_slice(&(bytes.len() as u64).to_le_bytes()[..2]);
+    let [low, high, ..] = (bytes.len() as u64).to_le_bytes();
+    buffer.extend_from_slice(&[tag, low, high]);
     buffer.extend_from_slice(bytes);
 }
 

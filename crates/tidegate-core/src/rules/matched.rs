@@ -171,13 +171,25 @@ impl Ruleset {
     #[inline]
     pub fn resolve<'a>(&'a self, limit: &'a LimitRef) -> ResolvedLimit<'a> {
         match limit {
-            LimitRef::Rule(position) => {
-                let domain = self.domain_at(position.domain);
-                ResolvedLimit {
-                    rule: &domain.rules()[position.rule as usize],
-                    limit: domain.compiled(position.rule).limit(position.limit),
-                }
-            }
+            LimitRef::Rule(position) => self.resolve_position(*position),
+            _ => self.resolve_uncommon(limit),
+        }
+    }
+
+    #[inline]
+    fn resolve_position(&self, position: LimitPosition) -> ResolvedLimit<'_> {
+        let domain = self.domain_at(position.domain);
+        ResolvedLimit {
+            rule: &domain.rules()[position.rule as usize],
+            limit: domain.compiled(position.rule).limit(position.limit),
+        }
+    }
+
+    /// Separate, so that the common case is inlined.
+    #[inline(never)]
+    fn resolve_uncommon<'a>(&'a self, limit: &'a LimitRef) -> ResolvedLimit<'a> {
+        match limit {
+            LimitRef::Rule(position) => self.resolve_position(*position),
             LimitRef::Request(kind) => {
                 let RequestLimitRule { rule, limit } = RequestLimitRule::of(*kind);
                 ResolvedLimit { rule, limit }
@@ -307,7 +319,10 @@ impl MatchedLimits {
         for (index, descriptor) in (0..).zip(request.descriptors) {
             if descriptor.limit.is_none() {
                 domain.matching_rules(descriptor, &mut matches);
-                matching.extend(matches.drain().map(|rule| (index, rule)));
+                // Use a loop: `drain` and `extend` cost more than a search that finds one rule.
+                for rule in &matches {
+                    matching.push((index, *rule));
+                }
             }
         }
         let replaces = |(index, other): &(u32, u32), rule: u32| {

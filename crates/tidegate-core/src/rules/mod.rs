@@ -51,7 +51,7 @@ mod unknown_domain;
 pub use action::{Action, Elastic, ElasticSource, Margin};
 pub use answer::{Answer, AnswerKind, KeyStatus, LimitAnswer};
 pub use attribute::Attribute;
-pub use compiled_limit::CompiledLimit;
+pub use compiled_limit::{CompiledLimit, HeaderTexts};
 pub use delay_limits::DelayLimit;
 pub use descriptor_tree::DescriptorTree;
 pub use domain::{Apply, Domain, Lookup, Pool};

@@ -146,11 +146,14 @@ impl CompiledDomain {
         &self.rules
     }
 
-    /// Writes the indices of the rules that apply to a descriptor, in ascending order.
+    /// Replaces the content of `matches` with the indices of the rules that apply to a descriptor, in ascending order.
     pub fn matching_rules(&self, descriptor: &Descriptor<'_>, matches: &mut RuleMatches) {
         match &self.lookup {
             RuleFinder::Index(index) => index.matching_rules(&self.rules, descriptor, self.apply, matches),
-            RuleFinder::DescriptorTree(tree) => matches.extend(tree.find(descriptor)),
+            RuleFinder::DescriptorTree(tree) => {
+                matches.clear();
+                matches.extend(tree.find(descriptor));
+            }
         }
     }
 

@@ -127,11 +127,20 @@ fn read_with<'j, S: DeserializeSeed<'j>>(json: &'j [u8], seed: S) -> Result<S::V
             format!("the request is larger than {} KiB (hint: is this the right file?)", bytes_max >> 10);
         return Err(RequestError { message, location: None });
     }
-    let mut deserializer = serde_json::Deserializer::from_slice(json);
-    let value = seed.deserialize(&mut deserializer);
-    value
-        .and_then(|value| deserializer.end().map(|()| value))
-        .map_err(|error| RequestError::from_json_error(&error))
+    // Validating all text at once is cheaper than validating each string. If it is not valid, the parser says where.
+    let value = match str::from_utf8(json) {
+        Ok(text) => deserialize(serde_json::Deserializer::from_str(text), seed),
+        Err(_) => deserialize(serde_json::Deserializer::from_slice(json), seed),
+    };
+    value.map_err(|error| RequestError::from_json_error(&error))
+}
+
+fn deserialize<'j, R: serde_json::de::Read<'j>, S: DeserializeSeed<'j>>(
+    mut json: serde_json::Deserializer<R>,
+    seed: S,
+) -> serde_json::Result<S::Value> {
+    let value = seed.deserialize(&mut json)?;
+    json.end().map(|()| value)
 }
 
 impl RequestError {

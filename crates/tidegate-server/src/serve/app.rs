@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate::engine::{ActiveRules, CheckedCharge, DecideFuture, Explanation};
+use tidegate::engine::{ActiveRules, CheckedCharge, DecideFuture, DecideOptions, Explanation};
 use tidegate::rules::{Answer, Domain, MatchedLimits, OnStoreFailure, Request, RulesetError};
 use tidegate::store::{NodeStore, Store as _};
 use tidegate::{
@@ -16,7 +16,7 @@ use super::failed_logins::FailedLogins;
 use super::metrics::{DecisionTimes, DescriptorMetrics, Metrics};
 use super::settings::{NegativeHits, RateLimitHeaders};
 use super::unknown_domains::UnknownDomains;
-use super::{Drain, Fleet, Protocol, ReloadHandle, Status, fleet};
+use super::{Drain, Fleet, Protocol, ReloadHandle, SharedInstant, Status, fleet};
 
 /// The reason label of a request that matches more limits than a plan can hold.
 pub(super) const TOO_MANY_LIMITS: &str = "too_many_limits";
@@ -50,6 +50,15 @@ pub struct App {
     pub unknown_domains: UnknownDomains,
     /// The memory of connections.
     pub connections_memory: Arc<ConnectionsMemory>,
+}
+
+/// A check whose decision comes later. [`App::finish_check`] waits for it.
+#[must_use]
+pub struct PendingCheck {
+    /// The decision.
+    pub future: DecideFuture,
+    /// When it began, if it is timed.
+    pub start: Option<Timestamp>,
 }
 
 impl App {
@@ -114,7 +123,11 @@ impl App {
         request: &Request<'_>,
     ) -> Result<DecideOutput, EngineError> {
         let start = self.timing_start();
-        self.finish(protocol, request, self.start_check(request, start), start).await
+        let future = match start {
+            Some(_) => self.engine.decide_timed(request),
+            None => self.engine.decide(request),
+        };
+        self.finish(protocol, request, future, start).await
     }
 
     /// Like [`check`](Self::check), but returns a [lease](DecideOutput::lease) on the units of concurrency limits, for
@@ -135,19 +148,38 @@ impl App {
         Ok(output)
     }
 
-    /// Starts to decide a request. `start` is the result of [`timing_start`](Self::timing_start). Most decisions are
-    /// ready when this returns, and [`DecideFuture::as_now`] borrows them. The caller must [record](Self::record) the
-    /// decision.
+    /// As [`check`](Self::check), but passes a decision that is made immediately, as most are, to `then`. It is passed by
+    /// reference because it is large. Otherwise returns the decision for [`finish_check`](Self::finish_check).
     #[inline]
-    pub fn start_check(&self, request: &Request<'_>, start: Option<Timestamp>) -> DecideFuture {
-        match start {
-            Some(_) => self.engine.decide_timed(request),
-            None => self.engine.decide(request),
-        }
+    #[allow(clippy::result_large_err, reason = "a box would be an allocation for each request that waits")]
+    pub fn check_with<R>(
+        &self,
+        protocol: Protocol,
+        request: &Request<'_>,
+        instant: &mut SharedInstant,
+        then: impl FnOnce(Result<&DecideOutput, &EngineError>) -> R,
+    ) -> Result<R, PendingCheck> {
+        let start = self.timing_start();
+        let options = DecideOptions { at: instant.get(self), is_timed: start.is_some() };
+        let decided = self.engine.decide_with(request, options, |output| {
+            self.record(protocol, request, output, start);
+            then(output)
+        });
+        decided.map_err(|future| PendingCheck { future, start })
     }
 
     /// Waits for a decision, and counts and logs it.
-    pub async fn finish(
+    pub async fn finish_check(
+        &self,
+        protocol: Protocol,
+        request: &Request<'_>,
+        pending: PendingCheck,
+    ) -> Result<DecideOutput, EngineError> {
+        let PendingCheck { future, start } = pending;
+        self.finish(protocol, request, future, start).await
+    }
+
+    async fn finish(
         &self,
         protocol: Protocol,
         request: &Request<'_>,
@@ -158,7 +190,7 @@ impl App {
             Ok(output) => output,
             Err(future) => future.await,
         };
-        self.record(protocol, request, &output, start);
+        self.record(protocol, request, output.as_ref(), start);
         output
     }
 
@@ -249,7 +281,7 @@ impl App {
 
     /// The start time of this request if it is one of the sampled ones, see [`Metrics::is_timed`].
     #[inline]
-    pub fn timing_start(&self) -> Option<Timestamp> {
+    fn timing_start(&self) -> Option<Timestamp> {
         self.metrics.is_timed().then(|| self.engine.clock().now())
     }
 
@@ -259,7 +291,7 @@ impl App {
         &self,
         protocol: Protocol,
         request: &Request<'_>,
-        output: &Result<DecideOutput, EngineError>,
+        output: Result<&DecideOutput, &EngineError>,
         start: Option<Timestamp>,
     ) {
         let output = match output {

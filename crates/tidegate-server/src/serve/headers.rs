@@ -13,7 +13,7 @@
 //! The headers leave out observed limits, such as those of a dry run, and limits that shadow-ban: a banned client must
 //! not notice the ban. `--ratelimit-headers` selects among them.
 
-use std::fmt;
+use std::{fmt, slice};
 
 use smallvec::SmallVec;
 use tidegate::Wait;
@@ -107,11 +107,18 @@ pub fn for_each_header(answer: &Answer, which: RateLimitHeaders, mut add: impl F
     if which == RateLimitHeaders::XRateLimit {
         return;
     }
-    let listed = listed_limits(answer, first);
-    write_list(&mut text, &listed, write_policy);
+    let several;
+    let listed = match answer.limits().len() {
+        1 => slice::from_ref(&first),
+        _ => {
+            several = listed_limits(answer, first);
+            &several[..]
+        }
+    };
+    write_list(&mut text, listed, write_policy);
     add(LimitHeader::Policy, &text);
     text.clear();
-    write_list(&mut text, &listed, write_state);
+    write_list(&mut text, listed, write_state);
     add(LimitHeader::State, &text);
 }
 
@@ -145,7 +152,10 @@ fn write_list(text: &mut String, listed: &[LimitAnswer<'_>], write: impl Fn(&mut
 }
 
 fn write_policy(text: &mut String, limit: &LimitAnswer<'_>) {
-    policy(limit).push_to(text);
+    match limit.header_texts() {
+        Some(texts) => text.push_str(&texts.policy),
+        None => policy(limit).push_to(text),
+    }
 }
 
 fn policy<'r>(limit: &LimitAnswer<'r>) -> Policy<'r> {
@@ -157,16 +167,19 @@ fn write_state(text: &mut String, limit: &LimitAnswer<'_>) {
         AnswerKind::Denied | AnswerKind::Unavailable => limit.outcome.retry_after,
         _ => Wait::of(limit.outcome.reset_after),
     };
-    PolicyState { name: policy_name(limit), remaining: limit.outcome.remaining, until }.push_to(text);
+    let state = PolicyState { name: policy_name(limit), remaining: limit.outcome.remaining, until };
+    match limit.header_texts() {
+        Some(texts) => {
+            text.push_str(&texts.quoted_name);
+            state.push_values_to(text);
+        }
+        None => state.push_to(text),
+    }
 }
 
 /// The name of a limit as headers have it.
 pub fn policy_name<'r>(limit: &LimitAnswer<'r>) -> headers::PolicyName<'r> {
-    let (name, index) = match limit.id {
-        LimitId::Name(name) => (Some(&**name), 0),
-        LimitId::Position(index) => (None, *index),
-    };
-    headers::PolicyName { rule: Some(&limit.rule.name), name, index }
+    headers::PolicyName::new(&limit.rule.name, limit.id)
 }
 
 #[cfg(test)]

@@ -8,8 +8,8 @@
 //! http/connection.rs   serve              reads requests one after the other, within time and size bounds
 //! http/mod.rs          Http::handle       finds the route and reads the body                      ->  bytes
 //! http/check.rs        check              parses the JSON                                         ->  Request
-//! app.rs               App::start_check   asks the engine (Engine::decide)                        ->  DecideFuture
-//!                      App::finish        waits for the decision, if it is not ready              ->  DecideOutput
+//! app.rs               App::check_with    asks the engine (Engine::decide_with)                   ->  DecideOutput
+//!                      App::finish_check  waits for the decision, if it is not ready              ->  DecideOutput
 //!                      App::record        counts the decision and logs a denial
 //! http/answer_reply.rs answer_reply       status, headers and JSON                                ->  bytes
 //! ```
@@ -44,6 +44,7 @@ pub mod rls;
 pub mod rounding;
 mod run;
 pub mod settings;
+mod shared_instant;
 pub mod status;
 pub mod unknown_domains;
 
@@ -54,4 +55,5 @@ pub use protocol::Protocol;
 pub use reload_handle::ReloadHandle;
 pub use run::main;
 pub use settings::{Bounds, CountingMode, Secret, ServeArgs};
+pub use shared_instant::{DECISIONS_PER_READING_MAX, SharedInstant};
 pub use status::Status;

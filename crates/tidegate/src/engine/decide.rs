@@ -52,6 +52,7 @@ use tidegate_core::{ChargedAt, Nanos, Op, Outcome, Plan, Timestamp};
 
 use super::stages::StageTimer;
 use super::{Answer, DecideOutput, Engine, EngineError, EngineInner};
+use crate::memory::MemoryStore;
 use crate::store::{Ask, Fallback, LeaseReply, Reply, ReplyFuture, Response, Store};
 use crate::{Clock, Outcomes, Refusal, StoreError};
 
@@ -185,17 +186,21 @@ impl DecideTask {
             let mut plan = Plan::new();
             let now = self.evaluation.now();
             let next = self.evaluation.next_call(rules, &mut plan)?;
-            let reply = match self.session.ask(engine, next.op, &plan, now) {
-                Response::Now(reply) => reply,
-                Response::Later(later) => {
-                    let charges = plan.charges().len();
-                    return Ok(DecideStep::Later(PendingAsk { next, charges, later }));
-                }
-            };
-            self.outcomes = match self.session.receive(engine, next.op, plan.charges().len(), reply) {
-                Ok(outcomes) => outcomes,
-                Err(failure) => self.session.receive_failure(engine, next.op, &plan, failure)?,
-            };
+            if let Some(memory) = engine.memory() {
+                self.session.ask_memory(&engine.clock, memory, next.op, &plan, now, &mut self.outcomes);
+            } else {
+                let reply = match self.session.ask(engine, next.op, &plan, now) {
+                    Response::Now(reply) => reply,
+                    Response::Later(later) => {
+                        let charges = plan.charges().len();
+                        return Ok(DecideStep::Later(PendingAsk { next, charges, later }));
+                    }
+                };
+                self.outcomes = match self.session.receive(engine, next.op, plan.charges().len(), reply) {
+                    Ok(outcomes) => outcomes,
+                    Err(failure) => self.session.receive_failure(engine, next.op, &plan, failure)?,
+                };
+            }
             drop(plan);
             if self.evaluation.apply_outcomes(rules, next.phase, &self.outcomes) == Progress::Decided {
                 return Ok(DecideStep::Decided);
@@ -373,6 +378,42 @@ impl StoreSession {
             Some(failure) => Response::Now(engine.store.ask_fallback(&ask, failure)),
             None => engine.store.ask(&ask),
         }
+    }
+
+    /// Asks the memory store, which answers immediately and never fails. Writes the outcomes in place, because a reply
+    /// is too large to be moved.
+    #[inline]
+    fn ask_memory<C: Clock>(
+        &mut self,
+        clock: &C,
+        memory: &MemoryStore,
+        op: Op,
+        plan: &Plan<'_>,
+        at: Timestamp,
+        outcomes: &mut Outcomes,
+    ) {
+        if !outcomes.is_empty() {
+            *outcomes = Outcomes::new();
+        }
+        self.asked_at = at;
+        self.lease = match plan.charges() {
+            [] => {
+                self.lease = LeaseReply::None;
+                return;
+            }
+            [charge] if matches!(op, Op::Check) => {
+                let decision = self.stages.time_store(clock, || memory.check_charge(charge, at));
+                outcomes.extend([decision.outcome()]);
+                if decision.lease_memory_full { LeaseReply::MemoryFull } else { LeaseReply::None }
+            }
+            _ => {
+                let ask = Ask { op, plan, now: at, deadline: None };
+                let reply = self.stages.time_store(clock, || memory.ask_now(&ask));
+                *outcomes = reply.outcomes;
+                reply.lease
+            }
+        };
+        self.decided_at = Some(at);
     }
 
     /// Reads the reply to a plan with this many charges.

@@ -71,7 +71,7 @@ pub use explain::{
 };
 pub use future::{AcquireRequestFuture, DecideFuture};
 pub use operations::{ChargeResponse, CheckedCharge};
-pub use output::DecideOutput;
+pub use output::{DecideOptions, DecideOutput};
 pub use signals::{SignalLevel, UnknownSignal};
 pub use stages::StageTimes;
 
@@ -203,6 +203,14 @@ impl<C: Clock, S: Store> Engine<C, S> {
     /// The clock of the engine.
     pub fn clock(&self) -> &C {
         &self.inner.clock
+    }
+}
+
+impl<C, S: Store> EngineInner<C, S> {
+    /// The memory store, if it has all counters.
+    #[inline]
+    fn memory(&self) -> Option<&Arc<MemoryStore>> {
+        if self.store.is_local() { self.store.local() } else { None }
     }
 }
 

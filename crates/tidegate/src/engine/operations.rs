@@ -179,16 +179,28 @@ impl<C: Clock, S: Store> Engine<C, S> {
     /// As [`check_charge`](Self::check_charge), for a caller that does other work until the store answers.
     #[inline]
     pub fn start_charge(&self, charge: &Charge<'_>, op: Op) -> ChargeResponse {
-        let (store, now) = (&self.inner.store, self.inner.clock.now());
-        if let (Some(memory), true, Op::Check) = (store.local(), store.is_local(), op) {
+        self.start_charge_at(charge, op, || self.inner.clock.now())
+    }
+
+    /// As [`start_charge`](Self::start_charge). If memory decides, it does so at the instant that `at` returns: a reading
+    /// of the engine's clock that several charges may share.
+    #[inline]
+    pub fn start_charge_at(
+        &self,
+        charge: &Charge<'_>,
+        op: Op,
+        at: impl FnOnce() -> Timestamp,
+    ) -> ChargeResponse {
+        if let (Some(memory), Op::Check) = (self.inner.memory(), op) {
             return ChargeResponse::Now(CheckedCharge {
-                decision: memory.check_charge(charge, now),
+                decision: memory.check_charge(charge, at()),
                 degraded: false,
                 unreadable_key: false,
             });
         }
         let plan = Plan::of_one(*charge);
-        match store.ask(&Ask { op, plan: &plan, now, deadline: None }) {
+        let now = self.inner.clock.now();
+        match self.inner.store.ask(&Ask { op, plan: &plan, now, deadline: None }) {
             Response::Now(reply) => ChargeResponse::Now(self.finish_charge(charge, op, reply)),
             Response::Later(later) => ChargeResponse::Later(later),
         }

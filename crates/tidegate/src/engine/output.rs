@@ -1,6 +1,6 @@
 //! The result of a decision.
 
-use tidegate_core::{ChargedAt, Nanos};
+use tidegate_core::{ChargedAt, Nanos, Timestamp};
 
 use super::{ActiveRules, Answer, StageTimes};
 use crate::{Lease, Refusal, Refused};
@@ -22,6 +22,16 @@ pub struct DecideOutput {
     /// How long the stages took, if they were timed.
     pub stages: Option<StageTimes>,
     pub(super) refusal: Option<Refusal>,
+}
+
+/// How [`Engine::decide_with`](super::Engine::decide_with) decides.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DecideOptions {
+    /// A reading of the engine's clock that several requests share. It must be taken after the request arrived. Without
+    /// it, and for a request that waits or that another store than memory decides, the engine reads the clock.
+    pub at: Option<Timestamp>,
+    /// Whether to time the [stages](DecideOutput::stages), which costs a few readings of the clock.
+    pub is_timed: bool,
 }
 
 impl DecideOutput {

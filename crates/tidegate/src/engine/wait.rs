@@ -19,13 +19,13 @@ use tidegate_core::{Nanos, Op, Timestamp};
 
 use super::admitted::RequestCopy;
 use super::attempt::RequestAttempt;
-use super::decide::{DecideTask, WaitResult};
+use super::decide::{DecideTask, PendingDecision, WaitResult};
 use super::operations::expect_ready;
 use super::stages::StageTimer;
 use super::wait_task::{WaitEnd, WaitTask, elapsed};
 use super::{
-    AcquireRequestFuture, ActiveRules, AdmittedRequest, DecideFuture, DecideOutput, Engine, EngineError,
-    RequestRefused,
+    AcquireRequestFuture, ActiveRules, AdmittedRequest, DecideFuture, DecideOptions, DecideOutput, Engine,
+    EngineError, RequestRefused,
 };
 use crate::Timer;
 use crate::blocking::block_on;
@@ -70,6 +70,29 @@ where
     #[inline]
     pub fn decide(&self, request: &Request<'_>) -> DecideFuture {
         self.decide_op(request, Op::Check, None, StageTimer::OFF)
+    }
+
+    /// As [`decide`](Self::decide), for a server. A decision that is made immediately is passed to `then` by reference,
+    /// because it is large and moving it costs time. Otherwise its future is returned.
+    #[inline]
+    #[allow(clippy::result_large_err, reason = "a box would be an allocation for each request that waits")]
+    pub fn decide_with<R>(
+        &self,
+        request: &Request<'_>,
+        options: DecideOptions,
+        then: impl FnOnce(Result<&DecideOutput, &EngineError>) -> R,
+    ) -> Result<R, DecideFuture> {
+        let DecideOptions { at, is_timed } = options;
+        let stages = if is_timed { StageTimer::on() } else { StageTimer::OFF };
+        // Read the count before the rules, so that a change in between is noticed.
+        let changes = self.inner.changes();
+        let mut decided = DecideOutput::undecided(self.rules());
+        let mut task = DecideTask::new(Op::Check, Timestamp::from_nanos(0), stages);
+        match self.first_step(request, at, &mut task, &mut decided) {
+            FirstStep::Decided => Ok(then(Ok(&decided))),
+            FirstStep::Failed(error) => Ok(then(Err(&error))),
+            step => Err(self.continue_later(request, step, task, decided, changes, None)),
+        }
     }
 
     /// As [`decide`](Self::decide), with the [stages](DecideOutput::stages) timed, which costs a few readings of the
@@ -128,17 +151,58 @@ where
         // Read the count before the rules, so that a change in between is noticed.
         let changes = self.inner.changes();
         let mut decided = DecideOutput::undecided(self.rules());
-        let clock = &self.inner.clock;
         let mut task = DecideTask::new(op, Timestamp::from_nanos(0), stages);
-        task.match_request(&self.inner, decided.answer.rules(), request);
-        task.evaluation.set_now(clock.now());
-        if task.evaluation.matched().may_wait() {
-            return self.decide_or_wait(request, task, decided.answer.into_rules(), changes, max_wait);
+        match self.first_step(request, None, &mut task, &mut decided) {
+            FirstStep::Decided => DecideFuture::now(decided),
+            step => self.continue_later(request, step, task, decided, changes, max_wait),
         }
-        match task.start(&self.inner, &mut decided) {
-            Ok(None) => DecideFuture::now(decided),
-            Ok(Some(pending)) => self.finish_later(pending, task, decided),
-            Err(error) => DecideFuture::failed(error),
+    }
+
+    /// Decides in place, as far as that is possible without waiting. `at` is the caller's reading of the clock.
+    #[inline]
+    fn first_step(
+        &self,
+        request: &Request<'_>,
+        at: Option<Timestamp>,
+        task: &mut DecideTask,
+        decided: &mut DecideOutput,
+    ) -> FirstStep {
+        let engine = &*self.inner;
+        task.match_request(engine, decided.answer.rules(), request);
+        let may_wait = task.evaluation.matched().may_wait();
+        task.evaluation.set_now(match at {
+            // A request that waits, or that another store decides, needs the current time.
+            Some(at) if !may_wait && engine.store.is_local() => at,
+            _ => engine.clock.now(),
+        });
+        if may_wait {
+            return FirstStep::MayWait;
+        }
+        match task.start(engine, decided) {
+            Ok(None) => FirstStep::Decided,
+            Ok(Some(pending)) => FirstStep::Pending(pending),
+            Err(error) => FirstStep::Failed(error),
+        }
+    }
+
+    /// Continues after a first step that did not decide the request.
+    #[inline(never)]
+    fn continue_later(
+        &self,
+        request: &Request<'_>,
+        step: FirstStep,
+        task: DecideTask,
+        decided: DecideOutput,
+        changes: u64,
+        max_wait: Option<Duration>,
+    ) -> DecideFuture {
+        match step {
+            FirstStep::Decided => DecideFuture::now(decided),
+            FirstStep::Failed(error) => DecideFuture::failed(error),
+            FirstStep::Pending(pending) => self.finish_later(pending, task, decided),
+            FirstStep::MayWait => {
+                self.decide_or_wait(request, task, decided.answer.into_rules(), changes, max_wait)
+            }
         }
     }
 
@@ -171,6 +235,17 @@ where
         let request = RequestCopy::from_request(request);
         DecideFuture::later(wait(self.clone(), request, task, rules.into_owned(), changes, deadline))
     }
+}
+
+/// How far a decision gets without waiting.
+#[allow(clippy::large_enum_variant, reason = "it is never moved unless the request waits")]
+enum FirstStep {
+    Decided,
+    Failed(EngineError),
+    /// A limit with the action `delay` applies.
+    MayWait,
+    /// The store answers later.
+    Pending(PendingDecision),
 }
 
 /// Decides a request that may have to wait. It is matched again if the rules change.

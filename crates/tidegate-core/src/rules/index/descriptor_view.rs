@@ -33,6 +33,9 @@ impl<'d> DescriptorView<'d> {
 
     /// Adds the values of a descriptor. Not part of `new`, because a view is too large to be moved.
     pub(super) fn read(&mut self, slots: &Slots, descriptor: &Descriptor<'d>) {
+        if slots.is_empty() {
+            return;
+        }
         for (position, entry) in descriptor.entries.iter().enumerate() {
             if let Some(slot) = slots.find(entry.key) {
                 self.add(slots, slot, entry.value);

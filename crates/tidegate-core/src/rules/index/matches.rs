@@ -22,19 +22,13 @@ impl RuleMatches {
     }
 
     #[inline]
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.0.clear();
     }
 
     #[inline]
     pub(super) fn push(&mut self, rule: u32) {
         self.0.push(rule);
-    }
-
-    /// Removes and returns all indices.
-    #[inline]
-    pub(crate) fn drain(&mut self) -> impl Iterator<Item = u32> + '_ {
-        self.0.drain(..)
     }
 }
 

@@ -34,7 +34,7 @@ pub struct RuleIndex {
     pub(super) table: Table,
     pub(super) checks: Vec<Check>,
     pub(super) check_ranges: Vec<CheckRange>,
-    /// Rules that no token leads to. They are checked for every descriptor.
+    /// Rules that no token leads to, ascending. They are checked for every descriptor.
     pub(super) unindexed: Vec<u32>,
 }
 

@@ -51,6 +51,9 @@ impl<'a, 'd> Search<'a, 'd> {
 
     /// The rules that may match, without duplicates and ascending. The proved checks of each of them hold.
     pub(super) fn run(&mut self) -> &[u32] {
+        if self.input.view.len() == 0 {
+            return &self.index.unindexed;
+        }
         if self.input.view.len() > UNTRACKED_VALUES_MAX {
             self.visited = Some(HashSet::new());
         }

@@ -89,6 +89,11 @@ impl Slots {
         }
     }
 
+    /// Whether no rule has a condition.
+    pub(super) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
     pub(super) fn get(&self, id: SlotId) -> &Slot {
         &self.all[id as usize]
     }

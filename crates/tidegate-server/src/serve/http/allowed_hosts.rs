@@ -60,13 +60,17 @@ impl AllowedHosts {
 
 /// Whether this is an IP address or `localhost`, with or without a port.
 pub(super) fn is_local_host(host: &[u8]) -> bool {
+    let name = host.split(|byte| *byte == b':').next().unwrap_or(host);
+    if name.eq_ignore_ascii_case(b"localhost") {
+        return true;
+    }
     let Ok(host) = std::str::from_utf8(host) else { return false };
     if let Some(inner) = host.strip_prefix('[') {
         let address = inner.split_once(']').map(|(address, _)| address);
         return address.is_some_and(|address| address.parse::<Ipv6Addr>().is_ok());
     }
     let name = without_port(host);
-    name.eq_ignore_ascii_case("localhost") || name.is_empty() || name.parse::<IpAddr>().is_ok()
+    name.is_empty() || name.parse::<IpAddr>().is_ok()
 }
 
 fn is_listed(names: &[Box<str>], host: &[u8]) -> bool {

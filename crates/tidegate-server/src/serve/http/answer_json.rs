@@ -81,6 +81,7 @@ fn write_wait(out: &mut Vec<u8>, wait: Wait) {
     }
 }
 
+#[inline]
 fn write_millis(out: &mut Vec<u8>, name: &[u8], span: Nanos) {
     out.extend_from_slice(name);
     json_writer::write_number(out, rounding::ceil_millis(span));

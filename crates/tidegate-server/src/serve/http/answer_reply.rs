@@ -3,14 +3,15 @@
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::StatusCode;
-use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use hyper::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use smallvec::SmallVec;
 use tidegate::Nanos;
 use tidegate::rules::{Answer, AnswerKind, KeyStatus};
 
+use super::limit_headers::LimitHeaderNames;
 use super::reply::Reply;
-use super::{answer_json, json_writer};
-use crate::serve::headers::{self, LimitHeader, PolicyName};
+use super::{answer_json, json_writer, limit_headers};
+use crate::serve::headers::{self, PolicyName};
 use crate::serve::{App, rls, rounding};
 
 /// Typical size of a body without its limits, plus the headers, in bytes.
@@ -46,25 +47,24 @@ pub(super) fn answer_reply(app: &App, answer: &Answer, waited: Nanos, more: &[u8
     out.push(b'}');
     let body_end = out.len();
     // The values of headers follow the body, so that one allocation is enough.
-    let mut values: SmallVec<[(LimitHeader, usize); 8]> = SmallVec::new();
+    let (mut names, mut ends) = (LimitHeaderNames::new(), SmallVec::<[usize; 8]>::new());
     headers::for_each_header(answer, app.ratelimit_headers, |header, value| {
         out.extend_from_slice(value.as_bytes());
-        values.push((header, out.len()));
+        names.push(header);
+        ends.push(out.len());
     });
     let out = Bytes::from(out);
     let mut reply = Reply::new(Full::new(out.slice(..body_end)));
-    let headers = reply.headers_mut();
-    headers.reserve(values.len() + 1);
     let content_type = if status == StatusCode::OK { "application/json" } else { "application/problem+json" };
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     let mut start = body_end;
-    for (header, end) in values {
+    let values = ends.iter().map(|end| {
+        let value = HeaderValue::from_maybe_shared(out.slice(start..*end));
+        start = *end;
         // Always valid: numbers, and names in which all but printable ASCII is percent-encoded.
-        if let Ok(value) = HeaderValue::from_maybe_shared(out.slice(start..end)) {
-            headers.insert(header_name(header), value);
-        }
-        start = end;
-    }
+        value.unwrap_or_else(|_| HeaderValue::from_static(""))
+    });
+    let headers = reply.headers_mut();
+    *headers = limit_headers::header_map(HeaderValue::from_static(content_type), &names, values);
     if answer.degraded || answer.kind == AnswerKind::Unavailable {
         mark_undecided(headers, answer);
     }
@@ -135,23 +135,5 @@ fn detail(answer: &Answer) -> String {
         (KeyStatus::Present, Some(wait)) => {
             format!("{policy} is exceeded; try again in {} s", rounding::ceil_seconds(wait))
         }
-    }
-}
-
-fn header_name(header: LimitHeader) -> HeaderName {
-    macro_rules! name {
-        ($header:ident) => {{
-            const NAME: HeaderName = HeaderName::from_static(LimitHeader::$header.name());
-            NAME
-        }};
-    }
-    match header {
-        LimitHeader::RetryAfter => name!(RetryAfter),
-        LimitHeader::XRetryAfter => name!(XRetryAfter),
-        LimitHeader::Limit => name!(Limit),
-        LimitHeader::Remaining => name!(Remaining),
-        LimitHeader::Reset => name!(Reset),
-        LimitHeader::Policy => name!(Policy),
-        LimitHeader::State => name!(State),
     }
 }

@@ -1,6 +1,7 @@
 //! `/v1/check` and `/v1/peek`: one request or a batch.
 
 use std::future::poll_fn;
+use std::sync::{Mutex, PoisonError};
 use std::task::Poll;
 
 use bytes::Bytes;
@@ -12,7 +13,7 @@ use super::reply::{ContentType, Reply, reply};
 use super::{answer_json, answer_reply, error_reply, json_writer};
 use crate::json::{self, JsonRequest, SingleOrBatch};
 use crate::serve::future_set::FutureSet;
-use crate::serve::{App, Protocol};
+use crate::serve::{App, Protocol, SharedInstant};
 
 /// Decides the request or batch in the body, and charges it.
 pub(super) async fn check(app: &App, body: Bytes) -> Reply {
@@ -21,15 +22,14 @@ pub(super) async fn check(app: &App, body: Bytes) -> Reply {
             let entries = json.entry_refs();
             let descriptors = entries.descriptors();
             let request = Request { domain: json.domain(), descriptors: &descriptors };
-            let start = app.timing_start();
-            let future = app.start_check(&request, start);
-            match future.as_now() {
-                Some(output) => {
-                    app.record(Protocol::Http, &request, output, start);
-                    check_reply(app, output)
-                }
-                None => {
-                    check_reply(app, &Box::pin(app.finish(Protocol::Http, &request, future, start)).await)
+            let mut instant = SharedInstant::default();
+            let decided =
+                app.check_with(Protocol::Http, &request, &mut instant, |output| check_reply(app, output));
+            match decided {
+                Ok(reply) => reply,
+                Err(pending) => {
+                    let output = Box::pin(app.finish_check(Protocol::Http, &request, pending)).await;
+                    check_reply(app, output.as_ref())
                 }
             }
         }
@@ -38,7 +38,7 @@ pub(super) async fn check(app: &App, body: Bytes) -> Reply {
     }
 }
 
-fn check_reply(app: &App, output: &Result<DecideOutput, EngineError>) -> Reply {
+fn check_reply(app: &App, output: Result<&DecideOutput, &EngineError>) -> Reply {
     match output {
         Ok(output) => answer_reply::answer_reply(app, &output.answer, output.waited, &[]),
         Err(error) => error_reply::engine_error_reply(error),
@@ -57,27 +57,39 @@ pub(super) async fn peek(app: &App, body: &Bytes) -> Reply {
     }
 }
 
-async fn check_one(app: &App, json: &JsonRequest<'_>) -> Result<DecideOutput, EngineError> {
-    let entries = json.entry_refs();
-    let descriptors = entries.descriptors();
-    app.check(Protocol::Http, &Request { domain: json.domain(), descriptors: &descriptors }).await
-}
-
 async fn peek_one(app: &App, json: &JsonRequest<'_>) -> Result<DecideOutput, EngineError> {
     let entries = json.entry_refs();
     let descriptors = entries.descriptors();
     app.peek(&Request { domain: json.domain(), descriptors: &descriptors }).await
 }
 
-/// Decides all requests in order. Those that must wait do so at the same time.
+/// Decides all requests in order. Those that must wait do so at the same time, and the others share a reading of the
+/// clock: [`run_batch`] starts all of them in one pass.
 async fn check_all(app: &App, requests: &[JsonRequest<'_>]) -> Reply {
-    let check = |request| async move {
-        match check_one(app, request).await {
-            Ok(output) => batch_result(&output.answer, output.waited),
-            Err(error) => error_reply::engine_error_problem(&error).to_json(),
-        }
+    let instant = Mutex::new(SharedInstant::default());
+    batch_reply(&run_batch(requests, |request| check_one(app, request, &instant)).await)
+}
+
+async fn check_one(app: &App, json: &JsonRequest<'_>, instant: &Mutex<SharedInstant>) -> Vec<u8> {
+    let entries = json.entry_refs();
+    let descriptors = entries.descriptors();
+    let request = Request { domain: json.domain(), descriptors: &descriptors };
+    let decided = {
+        let mut instant = instant.lock().unwrap_or_else(PoisonError::into_inner);
+        app.check_with(Protocol::Http, &request, &mut instant, check_result)
     };
-    batch_reply(&run_batch(requests, check).await)
+    match decided {
+        Ok(result) => result,
+        Err(pending) => check_result(app.finish_check(Protocol::Http, &request, pending).await.as_ref()),
+    }
+}
+
+/// The JSON of one decision of a batch.
+fn check_result(output: Result<&DecideOutput, &EngineError>) -> Vec<u8> {
+    match output {
+        Ok(output) => batch_result(&output.answer, output.waited),
+        Err(error) => error_reply::engine_error_problem(error).to_json(),
+    }
 }
 
 /// Peeks at all requests, at the same time if the store answers later.

@@ -37,7 +37,17 @@ fn write_escaped<'t>(out: &mut Vec<u8>, text: &'t [u8]) -> &'t [u8] {
     rest
 }
 
+#[inline]
 pub(super) fn write_number(out: &mut Vec<u8>, number: u64) {
+    // Most numbers are small: positions, and times that are zero.
+    match u8::try_from(number) {
+        Ok(digit @ 0..=9) => out.push(b'0' + digit),
+        _ => write_long_number(out, number),
+    }
+}
+
+#[inline(never)]
+fn write_long_number(out: &mut Vec<u8>, number: u64) {
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
@@ -79,6 +89,6 @@ mod tests {
             String::from_utf8(out).unwrap()
         };
         assert_eq!(written(&[]), "[]");
-        assert_eq!(written(&[0, u64::MAX]), "[0,18446744073709551615]");
+        assert_eq!(written(&[0, 9, 10, u64::MAX]), "[0,9,10,18446744073709551615]");
     }
 }

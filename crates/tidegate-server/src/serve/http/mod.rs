@@ -6,7 +6,7 @@
 //! body.rs         reads the body                             error_reply.rs: replies to errors
 //! bearer_token.rs the admin token of a request
 //! check.rs, explain.rs, leases.rs, rls_json.rs, health.rs, index.rs    the endpoints
-//! answer_reply.rs, answer_json.rs, reply.rs                  replies and problems
+//! answer_reply.rs, answer_json.rs, limit_headers.rs, reply.rs  replies and problems
 //! admin/          the admin listener, built from the same parts
 //! ```
 //!
@@ -32,6 +32,7 @@ mod health;
 mod index;
 mod json_writer;
 mod leases;
+mod limit_headers;
 mod reply;
 mod rls_json;
 mod routes;

@@ -5,6 +5,7 @@
 //! so a reload resets nothing. If there are more than [`RULES_COUNTED_MAX`] pairs of names, the rest share one counter.
 
 use std::array;
+use std::cell::Cell;
 use std::hash::BuildHasher;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -80,9 +81,16 @@ impl RuleCounterTable {
     /// The counters of a pair, if it is in the table.
     #[inline]
     pub fn find(&self, pair: RuleLabels<'_>) -> Option<&RuleCounters> {
+        // The same rule often decides several requests in a row. Comparing the names is cheaper than hashing them.
+        thread_local!(static LAST_SLOT: Cell<usize> = const { Cell::new(0) });
+        let last = self.slots.get(LAST_SLOT.get()).and_then(OnceLock::get);
+        if let Some(counters) = last.filter(|counters| counters.matches(pair)) {
+            return Some(counters);
+        }
         for slot in self.search(pair) {
             let counters = self.slots[slot].get()?;
             if counters.matches(pair) {
+                LAST_SLOT.set(slot);
                 return Some(counters);
             }
         }

@@ -20,7 +20,9 @@ use super::protocol_error::{ProtocolError, WrongProtocol};
 use super::read_ahead::{ReadAhead, ReadEnd};
 use super::reply::Replies;
 use super::session::Session;
+use super::text_window::TextWindow;
 use super::{Protocol, RespShared, Stream};
+use crate::serve::SharedInstant;
 use crate::serve::connections_memory::HeldBytes;
 
 /// How long to wait for pending replies after the client stopped sending, because it may be gone.
@@ -76,6 +78,26 @@ struct CommandRunner<'c, 's> {
     output: &'c mut OutputBuffer,
     in_flight: &'c mut InFlightCommands<'s>,
     decisions: &'c mut DecisionCounts,
+    instant: &'c mut SharedInstant,
+}
+
+/// What a pass over the input did.
+struct Pass {
+    /// Commands that ran, and lines that are no commands.
+    commands: usize,
+    end: PassEnd,
+}
+
+/// Why a pass ended.
+enum PassEnd {
+    /// The rest of the input is no complete command.
+    InputEnd,
+    /// Replies must be written, or it is the turn of other connections.
+    Pause,
+    /// A command waits.
+    InFlight,
+    Error(ProtocolError),
+    Stop(Stop),
 }
 
 /// Why the next command does not simply follow.
@@ -136,14 +158,16 @@ pub(super) async fn serve(shared: &RespShared, stream: Stream, id: u64) {
 impl CommandRunner<'_, '_> {
     #[inline]
     fn run(self, arguments: &Arguments<'_>) -> Result<(), Stop> {
-        let Self { shared, session, output, in_flight, decisions } = self;
+        let Self { shared, session, output, in_flight, decisions, instant } = self;
         // While earlier commands are in flight, its reply is queued behind theirs.
-        let is_first = in_flight.is_empty();
-        let mut queued = Replies::new(output.replies.version());
-        let replies = if is_first { &mut output.replies } else { &mut queued };
-        match commands::run(arguments, CommandContext { shared, session, replies, decisions }) {
-            CommandStep::Continue if is_first => {}
-            CommandStep::Continue => in_flight.push_reply(queued),
+        let mut queued = (!in_flight.is_empty()).then(|| Replies::new(output.replies.version()));
+        let replies = queued.as_mut().unwrap_or(&mut output.replies);
+        match commands::run(arguments, CommandContext { shared, session, replies, decisions, instant }) {
+            CommandStep::Continue => {
+                if let Some(queued) = queued {
+                    in_flight.push_reply(queued);
+                }
+            }
             CommandStep::Close => return Err(Stop::Close),
             CommandStep::WrongProtocol => return Err(Stop::WrongProtocol),
             CommandStep::Exec(commands) => return Err(Stop::Exec(commands)),
@@ -259,20 +283,24 @@ impl RespConnection<'_> {
     async fn run_commands(&mut self) -> Result<(), Close> {
         let bounds = &self.shared.bounds;
         let (mut commands_in_turn, mut is_any_answered) = (0, false);
-        while let parsed @ (Parsed::Command { length } | Parsed::Empty { length }) =
-            self.run_next_command().await?
-        {
-            self.input.advance(length);
-            self.input.append(&mut self.read_ahead.bytes);
-            if self.session.auth == AuthState::Authenticated && matches!(parsed, Parsed::Command { .. }) {
-                self.idle.reset();
+        loop {
+            let pass = match self.in_flight.is_empty() {
+                true => self.run_pass(bounds.commands_per_turn_max - commands_in_turn),
+                false => self.run_behind_others().await?,
+            };
+            commands_in_turn += pass.commands;
+            is_any_answered |= pass.commands > 0;
+            match pass.end {
+                PassEnd::InputEnd => break,
+                PassEnd::Pause | PassEnd::InFlight => {}
+                PassEnd::Error(error) => return Err(self.reject_input(error).await),
+                PassEnd::Stop(stop) => self.stop(stop).await?,
             }
-            commands_in_turn += 1;
-            is_any_answered = true;
+            self.input.append(&mut self.read_ahead.bytes);
             if self.output.pending_bytes() >= bounds.output_bytes_max {
                 self.write_to_limit().await?;
             }
-            if commands_in_turn == bounds.commands_per_turn_max {
+            if commands_in_turn >= bounds.commands_per_turn_max {
                 commands_in_turn = 0;
                 self.write_to_limit().await?;
                 tokio::task::yield_now().await;
@@ -291,40 +319,106 @@ impl RespConnection<'_> {
         Ok(())
     }
 
-    /// Runs the next command, if it is complete.
-    #[inline]
-    async fn run_next_command(&mut self) -> Result<Parsed, Close> {
-        let rest = self.input.rest();
-        let length = match self.parser.parse(rest, self.session.auth) {
-            Ok(Parsed::Command { length }) => length,
-            Ok(other) => return Ok(other),
-            Err(ProtocolError::WrongProtocol(protocol)) => return Err(self.wrong_protocol(protocol)),
-            Err(error) => {
-                self.wait_for_replies(WaitUntil::AllAnswered, BufferedInput::Nothing).await?;
-                self.output.replies.error(format_args!("ERR {error}"));
-                self.shared.app.metrics.count_rejected_request(Protocol::Resp, "protocol_error");
-                return Err(Close::AfterWrites);
+    /// Runs commands of the input, at most `commands_max`, until one of them waits. No command is in flight before. All
+    /// of them had arrived, so they share what is done once for a pass: their text is validated together, and they are
+    /// decided at one reading of the clock.
+    fn run_pass(&mut self, commands_max: usize) -> Pass {
+        let Self { shared, input, parser, session, output, in_flight, decisions, idle, .. } = self;
+        let (mut window, mut instant) = (TextWindow::default(), SharedInstant::default());
+        let mut rest = input.rest();
+        let before = rest.len();
+        let mut commands = 0;
+        let end = loop {
+            if rest.is_empty() {
+                break PassEnd::InputEnd;
+            }
+            if commands == commands_max || output.pending_bytes() >= shared.bounds.output_bytes_max {
+                break PassEnd::Pause;
+            }
+            let (is_command, length) = match parser.parse(rest, session.auth) {
+                Ok(Parsed::Command { length }) => (true, length),
+                Ok(Parsed::Empty { length }) => (false, length),
+                Ok(Parsed::Partial) => break PassEnd::InputEnd,
+                Err(error) => break PassEnd::Error(error),
+            };
+            commands += 1;
+            let mut ran = Ok(());
+            if is_command {
+                let arguments = parser.arguments_with_text(rest, window.text_of(rest, length));
+                let runner =
+                    CommandRunner { shared, session, output, in_flight, decisions, instant: &mut instant };
+                ran = runner.run(&arguments);
+                if session.auth == AuthState::Authenticated {
+                    idle.reset();
+                }
+            }
+            rest = &rest[length..];
+            window.advance(length);
+            match ran {
+                Ok(()) if in_flight.is_empty() => {}
+                Ok(()) => break PassEnd::InFlight,
+                Err(stop) => break PassEnd::Stop(stop),
             }
         };
-        let buffered = BufferedInput::Bytes(rest.len() - length);
-        if !self.in_flight.is_empty() {
-            let until = WaitUntil::room_for(&self.parser.arguments(rest));
-            self.wait_for_replies(until, buffered).await?;
-        }
-        let runner = CommandRunner {
-            shared: self.shared,
-            session: &mut self.session,
-            output: &mut self.output,
-            in_flight: &mut self.in_flight,
-            decisions: &mut self.decisions,
+        let length = before - rest.len();
+        input.advance(length);
+        Pass { commands, end }
+    }
+
+    /// Runs the next command of the input, if it is complete, while other commands are in flight. It may have to wait for
+    /// them.
+    async fn run_behind_others(&mut self) -> Result<Pass, Close> {
+        let rest = self.input.rest();
+        let (is_command, length) = match self.parser.parse(rest, self.session.auth) {
+            Ok(Parsed::Command { length }) => (true, length),
+            Ok(Parsed::Empty { length }) => (false, length),
+            Ok(Parsed::Partial) => return Ok(Pass { commands: 0, end: PassEnd::InputEnd }),
+            Err(error) => return Ok(Pass { commands: 0, end: PassEnd::Error(error) }),
         };
-        match runner.run(&self.parser.arguments(self.input.rest())) {
-            Ok(()) => {}
-            Err(Stop::Close) => return Err(Close::AfterWrites),
-            Err(Stop::WrongProtocol) => return Err(self.wrong_protocol(WrongProtocol::Http)),
-            Err(Stop::Exec(commands)) => Box::pin(self.run_transaction(commands, buffered)).await?,
+        let mut ran = Ok(());
+        if is_command {
+            let until = WaitUntil::room_for(&self.parser.arguments(rest));
+            self.wait_for_replies(until, BufferedInput::Bytes(rest.len() - length)).await?;
+            let runner = CommandRunner {
+                shared: self.shared,
+                session: &mut self.session,
+                output: &mut self.output,
+                in_flight: &mut self.in_flight,
+                decisions: &mut self.decisions,
+                instant: &mut SharedInstant::default(),
+            };
+            ran = runner.run(&self.parser.arguments(self.input.rest()));
+            if self.session.auth == AuthState::Authenticated {
+                self.idle.reset();
+            }
         }
-        Ok(Parsed::Command { length })
+        self.input.advance(length);
+        Ok(Pass { commands: 1, end: ran.map_or_else(PassEnd::Stop, |()| PassEnd::InFlight) })
+    }
+
+    /// The input is no command.
+    async fn reject_input(&mut self, error: ProtocolError) -> Close {
+        if let ProtocolError::WrongProtocol(protocol) = error {
+            return self.wrong_protocol(protocol);
+        }
+        if let Err(end) = self.wait_for_replies(WaitUntil::AllAnswered, BufferedInput::Nothing).await {
+            return end;
+        }
+        self.output.replies.error(format_args!("ERR {error}"));
+        self.shared.app.metrics.count_rejected_request(Protocol::Resp, "protocol_error");
+        Close::AfterWrites
+    }
+
+    /// The next command does not simply follow.
+    async fn stop(&mut self, stop: Stop) -> Result<(), Close> {
+        match stop {
+            Stop::Close => Err(Close::AfterWrites),
+            Stop::WrongProtocol => Err(self.wrong_protocol(WrongProtocol::Http)),
+            Stop::Exec(commands) => {
+                let buffered = BufferedInput::Bytes(self.input.rest().len());
+                Box::pin(self.run_transaction(commands, buffered)).await
+            }
+        }
     }
 
     /// Runs the commands of a transaction, after their array was announced. Earlier commands are answered.
@@ -345,6 +439,7 @@ impl RespConnection<'_> {
                 output: &mut self.output,
                 in_flight: &mut self.in_flight,
                 decisions: &mut self.decisions,
+                instant: &mut SharedInstant::default(),
             };
             // No command that ends the connection, and no other transaction, is queued.
             if runner.run(&arguments).is_err() {

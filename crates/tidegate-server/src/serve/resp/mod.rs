@@ -37,6 +37,7 @@ mod protocol_error;
 mod read_ahead;
 mod reply;
 mod session;
+mod text_window;
 mod transaction;
 mod wrong_protocol;
 

@@ -79,6 +79,12 @@ impl Replies {
         self.end();
     }
 
+    /// A reply that is already encoded.
+    #[inline]
+    pub(super) fn encoded(&mut self, reply: &[u8]) {
+        self.bytes.extend_from_slice(reply);
+    }
+
     /// Text for people.
     pub fn verbatim(&mut self, text: &str) {
         match self.version {

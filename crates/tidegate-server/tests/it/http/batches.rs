@@ -125,3 +125,14 @@ fn too_many_limits_fail_one_request() {
         assert_eq!(results[1]["status"], 500);
     }
 }
+
+/// A unit comes back every microsecond, so each reading of the clock would show other units left.
+#[test]
+fn the_requests_of_a_batch_are_decided_at_one_instant() {
+    let server = Server::new("{ domain: api, rules: [ { name: all, limit: 1000000 per second } ] }");
+    let response = post(&server, "/v1/check", &batch(&[ANN; 16]));
+    let results = response.json()["results"].clone();
+    let remaining: Vec<u64> =
+        results.as_array().unwrap().iter().map(|result| result["remaining"].as_u64().unwrap()).collect();
+    assert_eq!(remaining, (999_984..1_000_000).rev().collect::<Vec<u64>>());
+}

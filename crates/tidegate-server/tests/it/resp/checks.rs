@@ -274,3 +274,36 @@ fn other_connections_are_not_delayed() {
     let mut byte = [0];
     assert!(std::io::Read::read(waiting.stream(), &mut byte).is_err(), "a reply arrived");
 }
+
+/// A unit comes back every microsecond, so each reading of the clock would show other units left.
+#[test]
+fn the_commands_of_a_pipeline_are_decided_at_one_instant() {
+    let server = Server::with_rules("{ domain: api, rules: [ { name: all, limit: 1000000 per second } ] }");
+    let mut client = server.connect();
+    client.send(encode_array(&["TIDEGATE.CHECK", "api", "user", "1"]).repeat(16));
+    for taken in 1..=16 {
+        let left = 1_000_000 - taken;
+        client.expect_reply(format!("*6\r\n$7\r\nallowed\r\n:{left}\r\n:0\r\n:1\r\n:0\r\n$3\r\nall\r\n"));
+    }
+}
+
+/// Each command of a pipeline is text on its own, whatever surrounds it.
+#[test]
+fn commands_beside_bytes_that_are_not_text() {
+    let server = Server::with_rules(RULES);
+    let mut client = server.connect();
+    let check = |user: &[u8]| {
+        let head = "*6\r\n$14\r\nTIDEGATE.CHECK\r\n$3\r\napi\r\n$4\r\nkind\r\n$6\r\nclosed\r\n$4\r\nuser\r\n";
+        [head.as_bytes(), format!("${}\r\n", user.len()).as_bytes(), user, b"\r\n"].concat()
+    };
+    let long = "\u{e9}".repeat(3_000);
+    let users = [&b"ann"[..], b"\xff", "\u{e9}".as_bytes(), b"\xc3", long.as_bytes(), b"bob"];
+    client.send(users.map(check).concat());
+    for user in users {
+        let expected = match str::from_utf8(user) {
+            Ok(_) => "*6\r\n$6\r\ndenied\r\n:0\r\n:-1\r\n:0\r\n:0\r\n$6\r\nclosed\r\n",
+            Err(_) => "-ERR argument 5 is not UTF-8 (hint: domains and attributes are text)\r\n",
+        };
+        client.expect_reply(expected);
+    }
+}

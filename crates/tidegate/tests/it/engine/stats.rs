@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use tidegate::engine::DecideOptions;
 use tidegate::rules::{Descriptor, Entry, Request};
-use tidegate::{Clock, Engine, ManualClock, MemoryStore};
+use tidegate::{Clock, DecideOutput, Engine, EngineError, ManualClock, MemoryStore, Timestamp};
 
 use crate::engine::fixture::{domains, with_request};
 use crate::engine::setup::Setup;
@@ -100,6 +101,37 @@ fn stages_are_timed_on_request() {
     let timed = stages(true).unwrap();
     assert_eq!((timed.matching_ns, timed.store_ns), (1_000_000_000, 1_000_000_000));
     assert_eq!(readings, 1, "only the arrival reads the clock");
+}
+
+/// Decisions in memory are made at the caller's reading. A request that may wait needs the current time.
+#[test]
+fn requests_share_the_callers_reading_of_the_clock() {
+    let file = "
+domain: api
+rules:
+  - { name: plain, match: { kind: plain }, limit: { algorithm: fixed_window, limit: 5, per: 1h } }
+  - { name: held, match: { kind: held }, limit: 5 per hour, action: { delay: { max_wait: 1s } } }
+";
+    let clock = TickingClock::default();
+    let store = Arc::new(MemoryStore::bounded(1 << 20));
+    let engine = Engine::with_store(domains(file), store, clock.clone()).unwrap();
+    let decide = |kind: &str, at: Option<Timestamp>| {
+        let before = clock.0.now().as_nanos();
+        let options = DecideOptions { at, ..DecideOptions::default() };
+        let reset_after = |output: Result<&DecideOutput, &EngineError>| output.unwrap().answer.reset_after;
+        let reset_after =
+            with_request(kind, 1, |request| match engine.decide_with(request, options, reset_after) {
+                Ok(reset_after) => reset_after,
+                Err(future) => reset_after(expect_ready(future).as_ref()),
+            });
+        let readings = (clock.0.now().as_nanos() - before) / 1_000_000_000;
+        (reset_after.get() / 1_000_000_000, readings)
+    };
+    let minute = Timestamp::from_nanos(60_000_000_000);
+    assert_eq!(decide("kind=plain", Some(minute)), (3_540, 0));
+    assert_eq!(decide("kind=plain", Some(minute)), (3_540, 0));
+    assert_eq!(decide("kind=plain", None), (3_599, 1), "the clock is at its first second");
+    assert_eq!(decide("kind=held", Some(minute)).1, 1);
 }
 
 /// The output of a future that need not wait.

@@ -1,11 +1,11 @@
 //! `TIDEGATE.CHECK domain key value [key value ...] [COST n]`, and `TIDEGATE.PEEK`.
 
-use tidegate::engine::DecideFuture;
-use tidegate::rules::{Answer, Descriptor, Request};
-use tidegate::{DecideOutput, EngineError, Nanos, Timestamp, Wait};
+use tidegate::rules::{Answer, AnswerKind, Descriptor, Request};
+use tidegate::{DecideOutput, EngineError, Nanos, Wait};
 
 use super::request_call::{CallForm, Entries, RequestCall};
 use super::{CommandContext, CommandStep, DeferredReply, StoreAccess};
+use crate::serve::app::PendingCheck;
 use crate::serve::resp::Protocol;
 use crate::serve::resp::parse::Arguments;
 use crate::serve::resp::reply::Replies;
@@ -31,15 +31,12 @@ pub(super) fn check<'s>(arguments: &Arguments<'_>, context: &mut CommandContext<
     };
     let app = &context.shared.app;
     let request = Request { domain, descriptors: &[Descriptor::new(&entries, cost)] };
-    let start = app.timing_start();
-    let future = app.start_check(&request, start);
-    match future.as_now() {
-        Some(output) => {
-            app.record(Protocol::Resp, &request, output, start);
-            write_output(context.replies, output);
-            CommandStep::Continue
-        }
-        None => check_later(context, arguments, future, start),
+    let replies = &mut *context.replies;
+    let decided =
+        app.check_with(Protocol::Resp, &request, context.instant, |output| write_output(replies, output));
+    match decided {
+        Ok(()) => CommandStep::Continue,
+        Err(pending) => check_later(context, arguments, pending),
     }
 }
 
@@ -47,13 +44,14 @@ pub(super) fn check<'s>(arguments: &Arguments<'_>, context: &mut CommandContext<
 fn check_later<'s>(
     context: &CommandContext<'s, '_>,
     arguments: &Arguments<'_>,
-    future: DecideFuture,
-    start: Option<Timestamp>,
+    pending: PendingCheck,
 ) -> CommandStep<'s> {
     let (shared, version) = (context.shared, context.replies.version());
     let arguments = arguments.to_owned_arguments();
     let bytes = arguments.bytes();
+    let PendingCheck { future, start } = pending;
     let reply = Box::pin(async move {
+        // Parse again afterwards: parsed arguments would make the future much larger.
         let output = future.await;
         let mut replies = Replies::new(version);
         let (arguments, mut entries) = (arguments.as_arguments(), Entries::new());
@@ -62,9 +60,9 @@ fn check_later<'s>(
             RequestCall::parse(&arguments, CallForm::CHECK, &mut entries)
         {
             let request = Request { domain, descriptors: &[Descriptor::new(&entries, cost)] };
-            shared.app.record(Protocol::Resp, &request, &output, start);
+            shared.app.record(Protocol::Resp, &request, output.as_ref(), start);
         }
-        write_output(&mut replies, &output);
+        write_output(&mut replies, output.as_ref());
         replies
     });
     CommandStep::Later(DeferredReply { access: StoreAccess::Write, reply, bytes })
@@ -84,7 +82,7 @@ pub(super) fn peek<'s>(arguments: &Arguments<'_>, context: &mut CommandContext<'
     match future.as_now() {
         Some(output) => {
             app.record_peek(output);
-            write_output(context.replies, output);
+            write_output(context.replies, output.as_ref());
             CommandStep::Continue
         }
         None => {
@@ -93,7 +91,7 @@ pub(super) fn peek<'s>(arguments: &Arguments<'_>, context: &mut CommandContext<'
                 let output = future.await;
                 app.record_peek(&output);
                 let mut replies = Replies::new(version);
-                write_output(&mut replies, &output);
+                write_output(&mut replies, output.as_ref());
                 replies
             });
             CommandStep::Later(DeferredReply { access: StoreAccess::Read, reply, bytes: 0 })
@@ -102,7 +100,7 @@ pub(super) fn peek<'s>(arguments: &Arguments<'_>, context: &mut CommandContext<'
 }
 
 #[inline]
-fn write_output(replies: &mut Replies, output: &Result<DecideOutput, EngineError>) {
+fn write_output(replies: &mut Replies, output: Result<&DecideOutput, &EngineError>) {
     match output {
         Ok(output) => write_answer(replies, &output.answer),
         Err(error) => replies.error(format_args!("ERR {error}")),
@@ -128,7 +126,7 @@ fn write_answer(replies: &mut Replies, answer: &Answer) {
 #[inline]
 pub(super) fn write_answer_elements(replies: &mut Replies, answer: &Answer) {
     let decider = answer.decider();
-    replies.bulk(answer.kind.as_str().as_bytes());
+    replies.encoded(encoded_kind(answer.kind));
     replies.integer(match decider {
         Some(_) => i64::try_from(answer.remaining).unwrap_or(i64::MAX),
         None => NEVER_OR_UNLIMITED,
@@ -142,6 +140,21 @@ pub(super) fn write_answer_elements(replies: &mut Replies, answer: &Answer) {
     }
 }
 
+/// The name of a kind as a bulk string.
+#[inline]
+fn encoded_kind(kind: AnswerKind) -> &'static [u8] {
+    match kind {
+        AnswerKind::Allowed => b"$7\r\nallowed\r\n",
+        AnswerKind::Denied => b"$6\r\ndenied\r\n",
+        AnswerKind::ShadowDenied => b"$13\r\nshadow_denied\r\n",
+        AnswerKind::OverQuota => b"$10\r\nover_quota\r\n",
+        AnswerKind::Soft => b"$4\r\nsoft\r\n",
+        AnswerKind::Delayed => b"$7\r\ndelayed\r\n",
+        AnswerKind::ShadowBanned => b"$13\r\nshadow_banned\r\n",
+        _ => b"$11\r\nunavailable\r\n",
+    }
+}
+
 #[inline]
 fn wait_milliseconds(wait: Wait) -> i64 {
     wait.span().map_or(NEVER_OR_UNLIMITED, milliseconds)
@@ -149,5 +162,24 @@ fn wait_milliseconds(wait: Wait) -> i64 {
 
 #[inline]
 fn milliseconds(span: Nanos) -> i64 {
+    // Most waits are zero, and a division is slow.
+    if span == Nanos::ZERO {
+        return 0;
+    }
     i64::try_from(rounding::ceil_millis(span)).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::serve::metrics::ANSWER_KINDS;
+
+    #[test]
+    fn kinds_are_encoded_as_bulk_strings() {
+        for kind in ANSWER_KINDS {
+            let mut replies = Replies::default();
+            replies.bulk(kind.as_str().as_bytes());
+            assert_eq!(replies.bytes(), encoded_kind(kind), "{kind:?}");
+        }
+    }
 }

@@ -20,6 +20,7 @@ use super::parse::{Arguments, AuthState, OwnedArguments};
 use super::reply::Replies;
 use super::session::Session;
 use super::{Protocol, RespShared, inline};
+use crate::serve::SharedInstant;
 use request_call::CallError;
 use table::{CommandId, CommandSpec};
 
@@ -36,6 +37,7 @@ pub(super) struct CommandContext<'s, 'a> {
     pub session: &'a mut Session,
     pub replies: &'a mut Replies,
     pub decisions: &'a mut DecisionCounts,
+    pub instant: &'a mut SharedInstant,
 }
 
 /// What the connection does after a command.

@@ -2,6 +2,9 @@
 
 pub(crate) use super::specs::COMMANDS;
 
+/// No name is longer.
+const NAME_BYTES_MAX: usize = 16;
+
 #[derive(Debug)]
 pub(crate) struct CommandSpec {
     pub id: CommandId,
@@ -55,7 +58,13 @@ impl CommandSpec {
     /// Finds a command by its name, in any case.
     #[inline]
     pub fn find(name: &[u8]) -> Option<&'static Self> {
-        COMMANDS.iter().find(|spec| spec.name.as_bytes().eq_ignore_ascii_case(name))
+        // In lower case once, not in each comparison.
+        let mut buffer = [0; NAME_BYTES_MAX];
+        let lower = buffer.get_mut(..name.len())?;
+        lower.copy_from_slice(name);
+        buffer.make_ascii_lowercase();
+        let lower = &buffer[..name.len()];
+        COMMANDS.iter().find(|spec| spec.name.as_bytes() == lower)
     }
 
     /// Whether it accepts this many arguments, including its name.
@@ -75,5 +84,22 @@ impl CommandId {
     /// Whether it runs at once in a transaction, instead of being queued.
     pub fn runs_in_transaction(self) -> bool {
         matches!(self, Self::Multi | Self::Exec | Self::Discard | Self::Watch | Self::Reset | Self::Quit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_found_in_any_case() {
+        for spec in &COMMANDS {
+            assert!(spec.name.len() <= NAME_BYTES_MAX, "{}", spec.name);
+            let found = CommandSpec::find(spec.name.to_uppercase().as_bytes());
+            assert_eq!(found.map(|found| found.id), Some(spec.id));
+        }
+        assert!(CommandSpec::find(b"").is_none());
+        assert!(CommandSpec::find(b"tidegate.check\0").is_none());
+        assert!(CommandSpec::find(&[b'a'; NAME_BYTES_MAX + 1]).is_none());
     }
 }

@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use tidegate::engine::ChargeResponse;
-use tidegate::{MemoryStore, store};
+use tidegate::{Clock as _, MemoryStore, store};
 use tidegate_core::{
     Charge, Counter, Decision, LimitSpec, Nanos, Op, OutcomeKind, Timestamp, UNITS_MAX, WINDOW_NS_MAX,
 };
@@ -103,7 +103,9 @@ pub(super) fn run<'s>(arguments: &Arguments<'_>, context: &mut CommandContext<'s
         }
     };
     let shared = context.shared;
-    match shared.app.engine.start_charge(&Charge::new(key, counter, cost), Op::Check) {
+    let engine = &shared.app.engine;
+    let at = || context.instant.read(|| engine.clock().now());
+    match engine.start_charge_at(&Charge::new(key, counter, cost), Op::Check, at) {
         ChargeResponse::Now(checked) => {
             let answer = ThrottleAnswer::from_decision(&shared.app.record_single(checked), quota);
             context.decisions.add(answer.kind);

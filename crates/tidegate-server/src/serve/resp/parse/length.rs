@@ -24,18 +24,26 @@ impl ParsedLength {
     /// Reads a number up to the end of its line; `None` if the line is incomplete.
     #[inline]
     pub fn read(bytes: &[u8], start: usize, errors: LengthErrors) -> Result<Option<Self>, ProtocolError> {
-        let rest = bytes.get(start..).unwrap_or_default();
         // Most lengths have one or two digits.
-        match rest {
+        match bytes.get(start..).unwrap_or_default() {
             [digit @ b'0'..=b'9', b'\r', b'\n', ..] => {
-                return Ok(Some(Self { number: i64::from(digit - b'0'), end: start + 3 }));
+                Ok(Some(Self { number: i64::from(digit - b'0'), end: start + 3 }))
             }
             [ten @ b'1'..=b'9', one @ b'0'..=b'9', b'\r', b'\n', ..] => {
                 let number = i64::from(ten - b'0') * 10 + i64::from(one - b'0');
-                return Ok(Some(Self { number, end: start + 4 }));
+                Ok(Some(Self { number, end: start + 4 }))
             }
-            _ => {}
+            rest => Self::read_uncommon(rest, start, &errors),
         }
+    }
+
+    /// Separate, so that the common cases are inlined.
+    #[inline(never)]
+    fn read_uncommon(
+        rest: &[u8],
+        start: usize,
+        errors: &LengthErrors,
+    ) -> Result<Option<Self>, ProtocolError> {
         let Some(digits) = rest.iter().take(LENGTH_DIGITS_MAX + 1).position(|byte| *byte == b'\r') else {
             return if rest.len() > LENGTH_DIGITS_MAX { Err(errors.too_long) } else { Ok(None) };
         };

@@ -101,13 +101,15 @@ pub(crate) struct Span {
 pub struct Arguments<'a> {
     spans: &'a [Span],
     bytes: &'a [u8],
+    /// The start of `bytes`, as far as it is already known to be UTF-8.
+    text: &'a str,
 }
 
 /// The arguments of a command as text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TextArguments<'a> {
     arguments: Arguments<'a>,
-    /// All bytes up to the end of the last argument, if they are UTF-8.
+    /// At least all bytes up to the end of the last argument, if they are UTF-8.
     whole: Option<&'a str>,
 }
 
@@ -147,7 +149,16 @@ impl Parser {
             SpanSource::Input => bytes,
             SpanSource::Unquoted => &self.unquoted,
         };
-        Arguments { spans: &self.spans, bytes }
+        Arguments { spans: &self.spans, bytes, text: "" }
+    }
+
+    /// As [`arguments`](Self::arguments). `text` is the start of `bytes`, as far as it is known to be UTF-8.
+    #[inline]
+    pub(crate) fn arguments_with_text<'a>(&'a self, bytes: &'a [u8], text: &'a str) -> Arguments<'a> {
+        match self.source {
+            SpanSource::Input => Arguments { spans: &self.spans, bytes, text },
+            SpanSource::Unquoted => self.arguments(bytes),
+        }
     }
 
     #[inline]
@@ -275,7 +286,9 @@ impl<'a> Arguments<'a> {
     /// length.
     #[inline]
     pub(crate) fn texts(&self) -> TextArguments<'a> {
-        TextArguments { arguments: *self, whole: str::from_utf8(self.up_to_last()).ok() }
+        let bytes = self.up_to_last();
+        let whole = if bytes.len() <= self.text.len() { Some(self.text) } else { str::from_utf8(bytes).ok() };
+        TextArguments { arguments: *self, whole }
     }
 
     /// A copy.
@@ -306,7 +319,7 @@ impl<'a> TextArguments<'a> {
 impl OwnedArguments {
     /// Borrows them.
     pub fn as_arguments(&self) -> Arguments<'_> {
-        Arguments { spans: &self.spans, bytes: &self.bytes }
+        Arguments { spans: &self.spans, bytes: &self.bytes, text: "" }
     }
 
     /// Bytes that are kept.

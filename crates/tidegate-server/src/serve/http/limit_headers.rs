@@ -1,0 +1,110 @@
+//! The header map of an answer.
+//!
+//! Inserting a header into a map hashes its name. Nearly all answers have one of two lists of headers, so their maps are
+//! made once. An answer clones one of them and writes its values.
+
+use std::iter;
+use std::sync::LazyLock;
+
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use smallvec::SmallVec;
+
+use crate::serve::headers::LimitHeader;
+
+/// The headers about limits of an answer, in order.
+pub(super) type LimitHeaderNames = SmallVec<[LimitHeader; 8]>;
+
+/// The headers of a request that passes.
+static PASSED: LazyLock<Template> = LazyLock::new(|| Template::new(&PASSED_HEADERS));
+const PASSED_HEADERS: [LimitHeader; 5] =
+    [LimitHeader::Limit, LimitHeader::Remaining, LimitHeader::Reset, LimitHeader::Policy, LimitHeader::State];
+/// The headers of a request that is denied.
+static DENIED: LazyLock<Template> = LazyLock::new(|| Template::new(&DENIED_HEADERS));
+const DENIED_HEADERS: [LimitHeader; 7] = [
+    LimitHeader::RetryAfter,
+    LimitHeader::XRetryAfter,
+    LimitHeader::Limit,
+    LimitHeader::Remaining,
+    LimitHeader::Reset,
+    LimitHeader::Policy,
+    LimitHeader::State,
+];
+
+/// A map of a content type and these headers, with empty values.
+struct Template {
+    headers: &'static [LimitHeader],
+    map: HeaderMap,
+}
+
+/// A map of a content type and these headers. There is a value for each.
+pub(super) fn header_map(
+    content_type: HeaderValue,
+    headers: &[LimitHeader],
+    values: impl Iterator<Item = HeaderValue>,
+) -> HeaderMap {
+    match [&PASSED, &DENIED].into_iter().find(|template| template.headers == headers) {
+        Some(template) => template.filled(iter::once(content_type).chain(values)),
+        None => inserted(content_type, headers, values),
+    }
+}
+
+impl Template {
+    fn new(headers: &'static [LimitHeader]) -> Self {
+        let empty = || HeaderValue::from_static("");
+        Self { headers, map: inserted(empty(), headers, iter::repeat_with(empty)) }
+    }
+
+    /// Its map with other values, in the order of its headers.
+    fn filled(&self, values: impl Iterator<Item = HeaderValue>) -> HeaderMap {
+        let mut map = self.map.clone();
+        // A map that nothing was removed from has its headers in the order in which they were inserted.
+        map.values_mut().zip(values).for_each(|(place, value)| *place = value);
+        map
+    }
+}
+
+fn inserted(
+    content_type: HeaderValue,
+    headers: &[LimitHeader],
+    values: impl Iterator<Item = HeaderValue>,
+) -> HeaderMap {
+    let mut map = HeaderMap::with_capacity(headers.len() + 1);
+    map.insert(CONTENT_TYPE, content_type);
+    map.extend(headers.iter().map(|header| header_name(*header)).zip(values));
+    map
+}
+
+fn header_name(header: LimitHeader) -> HeaderName {
+    macro_rules! name {
+        ($header:ident) => {{
+            const NAME: HeaderName = HeaderName::from_static(LimitHeader::$header.name());
+            NAME
+        }};
+    }
+    match header {
+        LimitHeader::RetryAfter => name!(RetryAfter),
+        LimitHeader::XRetryAfter => name!(XRetryAfter),
+        LimitHeader::Limit => name!(Limit),
+        LimitHeader::Remaining => name!(Remaining),
+        LimitHeader::Reset => name!(Reset),
+        LimitHeader::Policy => name!(Policy),
+        LimitHeader::State => name!(State),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filled_template_is_as_if_inserted() {
+        let content_type = || HeaderValue::from_static("application/json");
+        for headers in [&PASSED_HEADERS[..], &DENIED_HEADERS, &[LimitHeader::Limit], &[]] {
+            let values = || headers.iter().map(|header| HeaderValue::from_static(header.name()));
+            let map = header_map(content_type(), headers, values());
+            assert_eq!(map, inserted(content_type(), headers, values()));
+            assert_eq!(map.len(), headers.len() + 1);
+            assert!(headers.iter().all(|header| map[header.name()] == header.name()), "{map:?}");
+        }
+    }
+}
