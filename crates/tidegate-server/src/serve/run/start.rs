@@ -55,7 +55,7 @@ impl RunningServer {
             Ok(rules) => rules,
             Err(status) => return Ok(Err(status)),
         };
-        if let Some(warning) = unread_variables(args.envoy_ratelimit_env, &domains) {
+        if let Some(warning) = unread_variables(args, &domains) {
             tracing::warn!("{warning}");
         }
         let connect = |store| runtime.block_on(fleet_watch::connect(store, args));
