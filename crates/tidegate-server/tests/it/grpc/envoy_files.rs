@@ -108,6 +108,23 @@ descriptors:
     assert_eq!((unrelated.overall_code, remaining(&unrelated)), (OK, vec![95]), "every hit was counted");
 }
 
+/// Whether quotas deny is known only after the charge, so such a denial is not all-or-nothing. docs/envoy.md says so.
+#[tokio::test]
+async fn a_denial_by_quotas_counts_even_if_denied_requests_do_not() {
+    let rules = "
+domain: api
+descriptors:
+  - { key: model, quota_mode: true, rate_limit: { unit: year, requests_per_unit: 1 } }
+  - { key: user, rate_limit: { unit: year, requests_per_unit: 10 } }
+";
+    let mut client = client_of(rules, |options| options.counting = Counting::None).await;
+    let both = || request([descriptor(&[("model", "a")]), descriptor(&[("user", "x")])]);
+    for (code, left) in [(OK, 9), (OVER_LIMIT, 8), (OVER_LIMIT, 7)] {
+        let answer = send(&mut client, both()).await;
+        assert_eq!((answer.overall_code, remaining(&answer)[1]), (code, left));
+    }
+}
+
 fn overridden(entries: &[(&str, &str)], requests_per_unit: u32, unit: Unit) -> RateLimitDescriptor {
     let limit = Some(RateLimitOverride { requests_per_unit, unit: unit as i32 });
     RateLimitDescriptor { limit, ..descriptor(entries) }
