@@ -203,17 +203,20 @@ descriptors:
   - { key: plain, rate_limit: { unit: year, requests_per_unit: 2 } }
   - { key: named, rate_limit: { unit: year, requests_per_unit: 2, name: "read/write: größe" } }
   - { key: quoted, rate_limit: { unit: year, requests_per_unit: 2, name: "a \"b\" \\" } }
+  - { key: percent, rate_limit: { unit: year, requests_per_unit: 2, name: "a %22b%22 %5C" } }
   - { key: free, rate_limit: { unlimited: true } }
 "#;
     let mut client = client_of(rules, |_| {}).await;
     let of = |key| descriptor(&[(key, "x")]);
-    let answer = send(&mut client, request(["plain", "named", "quoted", "free", "none"].map(of))).await;
+    let keys = ["plain", "named", "quoted", "percent", "free", "none"];
+    let answer = send(&mut client, request(keys.map(of))).await;
     let limits = answer.statuses.iter().map(|status| status.current_limit.as_ref());
     let names: Vec<Option<&str>> = limits.map(|limit| limit.map(|limit| &*limit.name)).collect();
-    let expected = [Some(""), Some("read/write: größe"), Some("a %22b%22 %5C"), None, None];
+    let expected =
+        [Some(""), Some("read/write: größe"), Some("a %22b%22 %5C"), Some("a %2522b%2522 %255C"), None, None];
     assert_eq!(names, expected, "Envoy puts names between quotes in headers");
-    assert_eq!(remaining(&answer), [1, 1, 1, u32::MAX, 0], "unlimited is not the same as no limit");
-    assert_eq!(answer.statuses[3].duration_until_reset, None);
+    assert_eq!(remaining(&answer), [1, 1, 1, 1, u32::MAX, 0], "unlimited is not the same as no limit");
+    assert_eq!(answer.statuses[4].duration_until_reset, None);
 }
 
 #[tokio::test]
