@@ -274,3 +274,16 @@ fn other_connections_are_not_delayed() {
     let mut byte = [0];
     assert!(std::io::Read::read(waiting.stream(), &mut byte).is_err(), "a reply arrived");
 }
+
+/// As many as over the other protocols.
+#[test]
+fn a_request_with_many_attributes() {
+    let server = Server::with_rules(RULES);
+    let mut client = server.connect();
+    let names: Vec<String> = (0..998).map(|number| format!("a{number}")).collect();
+    let mut command = vec!["TIDEGATE.CHECK", "api", "kind", "hard", "user", "many"];
+    names.iter().for_each(|name| command.extend([name.as_str(), "x"]));
+    assert_eq!(parse_reply(&client.call(&command))[0], "allowed");
+    command.extend(["b", "x", "c", "x", "d", "x"]);
+    assert!(client.call(&command).starts_with("-ERR Protocol error: invalid multibulk length"));
+}
