@@ -58,6 +58,12 @@ impl RunningServer {
         if let Some(warning) = unread_variables(args, &domains) {
             tracing::warn!("{warning}");
         }
+        if args.global_shadow {
+            tracing::warn!(
+                "global_shadow is on: limits are counted and reported, and no request is denied or delayed (hint: \
+                 remove the setting to enforce the rules)"
+            );
+        }
         let connect = |store| runtime.block_on(fleet_watch::connect(store, args));
         let fleet = settings.store.as_ref().map(connect).transpose()?;
         let (fleet, store_events) = fleet.unzip();
