@@ -114,7 +114,7 @@ def test_each_server_goes_on_with_its_share(fleet, redis_server):
     assert not clients[0].ask({"by": "local", "user": "bob"}).degraded
     for client in clients:
         client.close()
-    changes = ("is down", "is back", "decided without it")
+    changes = ("is down", "is back", "decided without the shared store")
     for server in running.servers:
         # The server checks once a second whether it decides without the store.
         wait_for("a line for each change", lambda: all(change in server.process.stderr() for change in changes))

@@ -81,13 +81,14 @@ rules:
 
 def test_queries_and_alerts_of_the_documentation_with_real_counters(root, tidegate, run, parts, tmp_path):
     """Traffic and scrapes in turn, which promtool takes as one scrape a minute."""
-    server = tidegate(DRY_RUN_RULES)
+    server = tidegate(DRY_RUN_RULES, flags=["--unknown-domain", "deny"])
     series, rounds, per_round = {}, 31, 20
     for number in range(rounds):
         for _ in range(per_round):
             server.check({"user": f"user-{number}"}, domain="api")
         for attributes in ({"ip": "192.0.2.1"}, {"login": "bob"}, {"login": "bob"}):
             server.check(attributes, domain="api")
+        server.check({"user": "ann"}, domain="no-such-domain")
         page = requests.get(server.admin + "/metrics", timeout=DEADLINE_S).text
         for line in page.splitlines():
             if line.startswith("tidegate_") and "_bucket" not in line:

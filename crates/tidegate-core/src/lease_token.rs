@@ -1,14 +1,14 @@
 //! The token with which the holder of a lease renews or releases it.
 //!
-//! A token is the end and the fencing token of its lease, with a seal that the store makes. The memory store's seal is
-//! a SipHash-2-4 of both and of the key's tag, under the store's seed. The seal of a lease in Redis is 64 random
-//! bits, and 64 bits of an HMAC of all of them and of the key's name.
+//! A token is the end, the fencing token and the ttl of its lease, with a seal that the store makes. The memory store's
+//! seal is a SipHash-2-4 of all of them and of the key's tag, under the store's seed. The seal of a lease in Redis is 64
+//! random bits, and 64 bits of an HMAC of all of them and of the key's name.
 //!
 //! Therefore a store keeps no list of released leases. If the lease of a genuine token is gone, it was released if its
 //! end is still to come, and it expired otherwise.
 //!
-//! A token also has the ttl of its lease, so that a renewal without a ttl keeps it. The seal does not cover the ttl,
-//! because a holder may ask for any ttl.
+//! A token has the ttl of its lease, so that a renewal without a ttl keeps it. Tokens of earlier versions have none, and
+//! their seal is that of a token without a ttl.
 
 use std::fmt;
 use std::str::FromStr;
@@ -42,7 +42,7 @@ impl LeaseToken {
         Self { grant, seal, ttl_ns: 0 }
     }
 
-    /// The same token for a lease with this ttl.
+    /// The same token for a lease with this ttl. The seal must cover it.
     #[must_use]
     pub fn with_ttl(self, ttl: Option<Nanos>) -> Self {
         let ttl_ns = ttl.map_or(0, |ttl| u64::try_from(ttl.get()).unwrap_or(u64::MAX));

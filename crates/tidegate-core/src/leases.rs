@@ -86,6 +86,10 @@ pub enum LeasesError {
 }
 
 const NANOS_PER_MICRO: u64 = 1_000;
+/// How long after the last write a state is kept because of its fencing token. In a microsecond a key gets few tokens, so
+/// the time passes the last token soon. A token that is further ahead is from a clock that was wrong. The store then
+/// drops the state before, and starts above its token. So clients never see a reset that is years away.
+const TOKEN_AHEAD_MAX_NS: u64 = 1_000_000_000;
 
 impl Leases {
     /// Restores leases from their entries. They decide as the original did.
@@ -208,11 +212,13 @@ impl Leases {
         last_to_end.map(|lease| lease.grant.expires)
     }
 
-    /// The first instant at which all leases have expired and the next fencing token is the time again.
+    /// The first instant at which all leases have expired and the next fencing token is the time again. Or earlier, if the
+    /// token is more than [`TOKEN_AHEAD_MAX_NS`] ahead.
     pub(crate) fn reset_at(&self) -> Timestamp {
+        let latest = Timestamp::from_nanos(self.last_written.as_nanos().saturating_add(TOKEN_AHEAD_MAX_NS));
         let token_passed_at = match self.last_fencing_token.0 {
             0 => Timestamp::from_nanos(0),
-            last => Timestamp::from_nanos(last.saturating_add(1).saturating_mul(NANOS_PER_MICRO)),
+            last => Timestamp::from_nanos(last.saturating_add(1).saturating_mul(NANOS_PER_MICRO)).min(latest),
         };
         self.entries.back().map_or(token_passed_at, |last| last.grant.expires.max(token_passed_at))
     }

@@ -71,16 +71,17 @@ pub fn percent_encode(text: &str, plain: impl Fn(char) -> bool) -> String {
     encoded
 }
 
-/// The text such that it can stand between quotes in a header: quotes, backslashes and control characters are
-/// percent-encoded.
+/// The text such that it can stand between quotes in a header: quotes, backslashes, control characters and `%` are
+/// percent-encoded. Different texts stay different.
 ///
 /// ```
 /// use tidegate_core::text::escape_quoted;
 ///
 /// assert_eq!(escape_quoted("a \"b\"\n"), "a %22b%22%0A");
+/// assert_eq!(escape_quoted("a %22"), "a %2522");
 /// ```
 pub fn escape_quoted(text: &str) -> String {
-    percent_encode(text, |c| !matches!(c, '"' | '\\') && !c.is_control())
+    percent_encode(text, |c| !matches!(c, '"' | '\\' | '%') && !c.is_control())
 }
 
 /// Text as a YAML scalar that every reader takes for this text: YAML 1.1 and 1.2, flow and block.

@@ -490,9 +490,7 @@ impl LimitOutcome {
             key_status,
             resized_to: matched.resized.map(|resized| resized.units),
             is_visible: !matches!(action, Action::Shadow | Action::Quota),
-            // Native rules without `entries` may hold leases, which a denial after the charge would keep.
-            is_quota: matches!(action, Action::Quota)
-                && resolved.rule.entries.is_some()
+            is_quota: resolved.rule.is_denying_quota(&resolved.limit.limit)
                 && !resolved.limit.is_global_shadow,
         }
     }

@@ -131,6 +131,19 @@ impl Rule {
             _ => OnStoreFailure::Local,
         })
     }
+
+    /// Whether one of its limits is a quota that takes part in decisions: a request is denied if all such quotas are
+    /// exceeded. Rules without `entries` may hold leases, which a denial after the charge would keep, so their quotas
+    /// never deny.
+    pub fn is_denying_quota(&self, limit: &RuleLimit) -> bool {
+        matches!(limit.action, Action::Quota) && self.entries.is_some()
+    }
+
+    /// The most that the rule admits under one of its limits for one key. `None` if the limit never denies. A quota
+    /// admits more while another quota of the request has room.
+    pub fn worst_case_of(&self, limit: &RuleLimit) -> Option<WorstCase> {
+        limit.worst_case().or_else(|| self.is_denying_quota(limit).then(|| limit.limit.worst_case()))
+    }
 }
 
 impl Tiers {
@@ -148,13 +161,13 @@ impl RuleLimit {
         self.was.clone().unwrap_or_else(|| LimitId::from_limit(&self.limit, position))
     }
 
-    /// Whether the limit can deny a request.
+    /// Whether the limit can deny a request by itself.
     pub fn is_enforced(&self) -> bool {
         !matches!(self.action, Action::Shadow | Action::Quota | Action::Soft(Margin::Unlimited))
     }
 
-    /// The most that the rule admits under this limit for one key. `None` if it never denies.
-    pub fn worst_case(&self) -> Option<WorstCase> {
+    /// The most that the limit admits for one key. `None` if it never denies a request by itself.
+    fn worst_case(&self) -> Option<WorstCase> {
         match &self.action {
             Action::Reject | Action::ShadowBan | Action::Delay { .. } => Some(self.limit.worst_case()),
             Action::Soft(Margin::Percent(percent)) => Some(with_margin(&self.limit, *percent).worst_case()),

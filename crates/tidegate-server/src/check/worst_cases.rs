@@ -25,6 +25,7 @@ struct LimitWorstCase {
     plan: Option<Box<str>>,
     limit: LimitId,
     worst_case: WorstCase,
+    is_denying_quota: bool,
 }
 
 impl WorstCases {
@@ -34,13 +35,14 @@ impl WorstCases {
             for rule in &domain.rules {
                 let mut add = |plan: Option<&str>, limits: &[RuleLimit]| {
                     for (position, limit) in limits.iter().enumerate() {
-                        let Some(worst_case) = limit.worst_case() else { continue };
+                        let Some(worst_case) = rule.worst_case_of(limit) else { continue };
                         worst_cases.add(LimitWorstCase {
                             domain: domain.name.clone(),
                             rule: rule.name.clone(),
                             plan: plan.map(Box::from),
                             limit: LimitId::from_limit(&limit.limit, position),
                             worst_case,
+                            is_denying_quota: rule.is_denying_quota(limit),
                         });
                     }
                 };
@@ -70,9 +72,10 @@ impl WorstCases {
         if !self.listed.is_empty() {
             text.push_str("at most, for each key:\n");
         }
-        for LimitWorstCase { domain, rule, plan, limit, worst_case } in &self.listed {
+        for listed in &self.listed {
+            let LimitWorstCase { domain, rule, plan, limit, worst_case, .. } = listed;
             let plan = plan.as_ref().map(|plan| format!(" plan {plan}")).unwrap_or_default();
-            let remark = remark(worst_case).map(|remark| format!(" ({remark})")).unwrap_or_default();
+            let remark = listed.remark().map(|remark| format!(" ({remark})")).unwrap_or_default();
             // Writing to a string does not fail.
             let _ = writeln!(text, "  {domain} {rule}{plan} {}: {worst_case}{remark}", limit_text(limit));
         }
@@ -100,7 +103,7 @@ impl WorstCases {
                     "units": limit.worst_case.units,
                     "window_ns": window_ns,
                     "text": limit.worst_case.to_string(),
-                    "remark": remark(&limit.worst_case),
+                    "remark": limit.remark(),
                 },
             })
         };
@@ -115,12 +118,17 @@ fn limit_text(limit: &LimitId) -> String {
     }
 }
 
-/// A month in a limit is 30 days, which surprises people.
-fn remark(worst_case: &WorstCase) -> Option<&'static str> {
-    match worst_case.scope {
-        WorstCaseScope::AnyWindow { window_ns: MONTH_NS } => {
-            Some("30 days, not a calendar month; that is `fixed_window` with `align: {tz: Europe/Paris}`")
-        }
-        _ => None,
+impl LimitWorstCase {
+    /// What surprises people: a month in a limit is 30 days, and a quota can be exceeded.
+    fn remark(&self) -> Option<String> {
+        let month = match self.worst_case.scope {
+            WorstCaseScope::AnyWindow { window_ns: MONTH_NS } => {
+                Some("30 days, not a calendar month; that is `fixed_window` with `align: {tz: Europe/Paris}`")
+            }
+            _ => None,
+        };
+        let quota = self.is_denying_quota.then_some("and more while another quota of the request has room");
+        let remarks: Vec<&str> = [month, quota].into_iter().flatten().collect();
+        (!remarks.is_empty()).then(|| remarks.join("; "))
     }
 }

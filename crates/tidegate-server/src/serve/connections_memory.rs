@@ -8,6 +8,10 @@
 //!   more than that, because of half-sent bodies, incomplete commands or replies that the client does not read, reserves
 //!   the difference before it holds it. If there is no memory for a connection, it is closed when it is accepted; if there
 //!   is none for a request, the request gets an error.
+//! - A part of the latter, [`ADMIN_DIVISOR`], is only for connections to the admin listener. So an operator can see the
+//!   metrics while other connections take all memory.
+//!
+//! A refusal is logged, at most once in [`LOG_WINDOW_NS`].
 //!
 //! A count of bytes costs two atomic operations when it changes. Small requests fit into what their connection has
 //! reserved, and change nothing.
@@ -15,13 +19,22 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use tidegate::{Clock as _, SystemClock};
+
 use super::Protocol;
+use super::line_limiter::{LineBudget, LineLimiter};
+use super::rounding::SECOND_NS;
 
 /// What a request that waits takes: its future, its answer, its position in a queue, and a small message. Measured as the
 /// growth of resident memory with 100,000 of them: 4.6 kB each, and 7.0 kB with less optimization.
 pub const WAITER_BYTES: u64 = 8 << 10;
 /// The part of the memory for requests that wait is all of it divided by this.
 const WAITERS_DIVISOR: u64 = 4;
+/// The part that is only for the admin listener is the memory of connections divided by this, up to a maximum.
+const ADMIN_DIVISOR: u64 = 8;
+const ADMIN_BYTES_MAX: u64 = 4 << 20;
+/// The length of a window with one log line.
+const LOG_WINDOW_NS: u64 = 10 * SECOND_NS;
 /// The smallest bound.
 pub const CONNECTIONS_MEMORY_MIN: u64 = 1 << 20;
 
@@ -40,12 +53,15 @@ pub struct ConnectionsMemory {
     used: AtomicU64,
     max: u64,
     waiters_max: u64,
+    refusals: LineLimiter,
+    clock: SystemClock,
 }
 
 /// Bytes that are reserved until this is dropped.
 #[derive(Debug)]
 pub struct HeldBytes {
     memory: Arc<ConnectionsMemory>,
+    protocol: Protocol,
     bytes: AtomicU64,
 }
 
@@ -57,6 +73,8 @@ impl ConnectionsMemory {
             used: AtomicU64::new(0),
             max: bytes_max - for_waiters,
             waiters_max: (for_waiters / WAITER_BYTES).max(1),
+            refusals: LineLimiter::new(1, LOG_WINDOW_NS),
+            clock: SystemClock::new(),
         }
     }
 
@@ -80,15 +98,38 @@ impl ConnectionsMemory {
         self.max
     }
 
-    /// Reserves bytes, if there are enough.
-    pub fn try_reserve(self: &Arc<Self>, bytes: u64) -> Option<HeldBytes> {
-        let held = HeldBytes { memory: Arc::clone(self), bytes: AtomicU64::new(0) };
-        held.try_hold(bytes).then_some(held)
+    /// The most bytes in use after a reservation for a connection of this protocol.
+    fn max_for(&self, protocol: Protocol) -> u64 {
+        match protocol {
+            Protocol::Admin => self.max,
+            Protocol::Http | Protocol::Grpc | Protocol::Resp => {
+                self.max - (self.max / ADMIN_DIVISOR).min(ADMIN_BYTES_MAX)
+            }
+        }
+    }
+
+    /// Reserves what a new connection may hold, if there is enough.
+    pub fn try_reserve(self: &Arc<Self>, protocol: Protocol) -> Option<HeldBytes> {
+        let held = self.reserve_nothing(protocol);
+        held.try_hold(connection_bytes(protocol)).then_some(held)
     }
 
     /// A reservation of nothing, which can grow.
-    pub fn reserve_nothing(self: &Arc<Self>) -> HeldBytes {
-        HeldBytes { memory: Arc::clone(self), bytes: AtomicU64::new(0) }
+    pub fn reserve_nothing(self: &Arc<Self>, protocol: Protocol) -> HeldBytes {
+        HeldBytes { memory: Arc::clone(self), protocol, bytes: AtomicU64::new(0) }
+    }
+
+    #[cold]
+    fn log_refusal(&self, protocol: Protocol) {
+        if let LineBudget::Write { suppressed } = self.refusals.take_line(self.clock.now()) {
+            tracing::warn!(
+                protocol = protocol.as_str(),
+                refusals = suppressed + 1,
+                bytes_max = self.max,
+                "connections or requests are refused, because connections hold all of their memory (hint: raise \
+                 connections_memory_max, or lower connections_max, connections_per_ip_max or request_bytes_max)"
+            );
+        }
     }
 }
 
@@ -103,12 +144,14 @@ impl HeldBytes {
     #[cold]
     fn change(&self, before: u64, bytes: u64) -> bool {
         let memory = &*self.memory;
-        let add = |used: u64| {
-            (used - before).checked_add(bytes).filter(|used| bytes < before || *used <= memory.max)
-        };
+        let max = memory.max_for(self.protocol);
+        let add =
+            |used: u64| (used - before).checked_add(bytes).filter(|used| bytes < before || *used <= max);
         let has_room = memory.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok();
         if has_room {
             self.bytes.store(bytes, Ordering::Relaxed);
+        } else {
+            memory.log_refusal(self.protocol);
         }
         has_room
     }
@@ -125,20 +168,36 @@ impl Drop for HeldBytes {
 mod tests {
     use super::*;
 
+    fn held(memory: &Arc<ConnectionsMemory>, protocol: Protocol, bytes: u64) -> Option<HeldBytes> {
+        let held = memory.reserve_nothing(protocol);
+        held.try_hold(bytes).then_some(held)
+    }
+
     #[test]
     fn reservations_stay_within_the_bound_and_end_with_their_holder() {
         let memory = Arc::new(ConnectionsMemory::new(4_000));
         assert_eq!((memory.max(), memory.waiters_max()), (3_000, 1));
-        let first = memory.try_reserve(2_000).expect("there is room");
-        let second = memory.reserve_nothing();
+        let first = held(&memory, Protocol::Http, 1_625).expect("there is room");
+        let second = memory.reserve_nothing(Protocol::Http);
         assert!(second.try_hold(1_000) && !second.try_hold(1_001));
-        assert!(memory.try_reserve(1).is_none());
-        assert_eq!(memory.used(), 3_000);
-        assert!(first.try_hold(500) && second.try_hold(2_500));
+        assert!(held(&memory, Protocol::Grpc, 1).is_none() && held(&memory, Protocol::Resp, 1).is_none());
+        assert_eq!(memory.used(), 2_625);
+        assert!(first.try_hold(500) && second.try_hold(2_125));
         drop(first);
-        assert_eq!(memory.used(), 2_500);
+        assert_eq!(memory.used(), 2_125);
         drop(second);
         assert_eq!(memory.used(), 0);
+    }
+
+    #[test]
+    fn the_admin_listener_has_a_part() {
+        let memory = Arc::new(ConnectionsMemory::new(4_000));
+        let all = held(&memory, Protocol::Http, 2_625).expect("there is room");
+        let admin = held(&memory, Protocol::Admin, 375).expect("an eighth is for the admin listener");
+        assert!(held(&memory, Protocol::Admin, 1).is_none());
+        drop((all, admin));
+        let large = ConnectionsMemory::new(1 << 30);
+        assert_eq!(large.max_for(Protocol::Http), large.max() - ADMIN_BYTES_MAX);
     }
 
     #[test]

@@ -101,11 +101,16 @@ impl DenialLog {
         text
     }
 
-    /// The key of the limit that decided.
+    /// The key of the limit that decided. A limit of the request has the whole descriptor as its key. A deny list has no
+    /// counter, and the descriptor shows what it denied.
     fn key(&self, request: &Request<'_>, limit: &LimitAnswer<'_>) -> String {
         let Some(descriptor) = request.descriptors.get(limit.descriptor) else { return String::new() };
+        let key_parts = limit.limit.key.parts();
+        if key_parts.is_empty() && (limit.is_request_limit || limit.current_limit() == 0) {
+            return self.attributes(request, limit.descriptor);
+        }
         let mut text = String::new();
-        for part in limit.limit.key.parts().iter().take(ATTRIBUTES_MAX) {
+        for part in key_parts.iter().take(ATTRIBUTES_MAX) {
             let name = part.to_string();
             let attribute = match part {
                 KeyPart::Attribute(_) => name.as_str(),

@@ -52,9 +52,13 @@ impl fmt::Display for PolicyName<'_> {
     }
 }
 
-/// Whether clients may see a limit: not those of a dry run or a quota, and not those that shadow-ban.
+/// Whether clients may see a limit: not those of a dry run, not those that shadow-ban, and a quota only if it denies.
 pub fn is_shown(limit: &LimitAnswer<'_>) -> bool {
-    !matches!(limit.limit.action, Action::Shadow | Action::Quota | Action::ShadowBan)
+    match limit.limit.action {
+        Action::Shadow | Action::ShadowBan => false,
+        Action::Quota => limit.kind == AnswerKind::Denied,
+        _ => true,
+    }
 }
 
 /// Seconds after which to retry: for a denied request, unless it is denied forever, and for a request that the store

@@ -155,6 +155,14 @@ impl<C: Clock, S: Store> Engine<C, S> {
         self
     }
 
+    /// What happens to requests whose domain has no rules.
+    pub fn unknown_domain(&self) -> UnknownDomain {
+        match self.inner.denies_unknown_domains.load(Ordering::Relaxed) {
+            true => UnknownDomain::Deny,
+            false => UnknownDomain::Allow,
+        }
+    }
+
     /// Sets the most limits that a request may fall under, up to
     /// [`PLAN_CHARGES_MAX`](tidegate_core::PLAN_CHARGES_MAX), which is the default.
     #[must_use]

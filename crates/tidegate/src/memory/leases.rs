@@ -6,7 +6,7 @@
 //! Fencing tokens always grow. The store keeps the highest token of all states that it dropped and starts above it, so
 //! tokens grow even over a reset or an eviction within the same microsecond.
 //!
-//! A lease token is the lease's expiry and fencing token with a seal: SipHash-2-4 under the store's seed, with the tag
+//! A lease token is the lease's expiry, fencing token and ttl with a seal: SipHash-2-4 under the store's seed, with the tag
 //! of the key. So it can neither be guessed nor used for another key. The store keeps no list of released leases: if a
 //! genuine token has no lease, the lease was released if its expiry is not over yet, and has expired otherwise.
 //!
@@ -131,9 +131,7 @@ impl MemoryStore {
         let Ok(grant) = grant else { return (outcomes, LeaseReply::MemoryFull) };
         let first = expiry_charges(plan).next();
         let lease = grant.zip(first).map(|(grant, charge)| {
-            let token =
-                self.seal(grant, self.seed.tag_of_charge(charge)).with_ttl(Some(lease_ttl(plan, ttl)));
-            Lease::new(token, now)
+            Lease::new(self.seal(grant, Some(lease_ttl(plan, ttl)), self.seed.tag_of_charge(charge)), now)
         });
         (outcomes, lease.map_or(LeaseReply::None, LeaseReply::Held))
     }
@@ -146,7 +144,7 @@ impl MemoryStore {
             leases.renew(token.grant(), instant.saturating_add(ttl), now)
         });
         match renewed {
-            Ok(token) => Renewal::Renewed(Lease::new(token.with_ttl(Some(ttl)), now)),
+            Ok((grant, tag)) => Renewal::Renewed(Lease::new(self.seal(grant, Some(ttl), tag), now)),
             Err(MissingLease::Released) => Renewal::AlreadyReleased,
             Err(MissingLease::Expired) => Renewal::Expired,
             Err(MissingLease::WrongOwner) => Renewal::WrongOwner,
@@ -167,18 +165,19 @@ impl MemoryStore {
     }
 
     /// Changes a lease in all states of a plan that hold it, atomically. `change` gets the latest instant that the
-    /// states of the [`expiry_charges`] have seen.
+    /// states of the [`expiry_charges`] have seen. Returns the grant, and the tag that its token is sealed for.
     fn change_lease(
         &self,
         plan: &Plan<'_>,
         token: &LeaseToken,
         now: Timestamp,
         change: impl Fn(&mut Leases, Timestamp) -> Option<Grant>,
-    ) -> Result<LeaseToken, MissingLease> {
+    ) -> Result<(Grant, u64), MissingLease> {
         let tags: PlanVec<u64> =
             plan.charges().iter().filter(is_lease).map(|charge| self.seed.tag_of_charge(charge)).collect();
         // Try every tag: a limit may have been added before the one that the lease was sealed for.
-        let sealed_for = tags.iter().find(|tag| self.seal(token.grant(), **tag).seal() == token.seal());
+        let is_genuine = |tag: &&u64| self.seal(token.grant(), token.ttl(), **tag).seal() == token.seal();
+        let sealed_for = tags.iter().find(is_genuine);
         let sealed_for = *sealed_for.ok_or(MissingLease::WrongOwner)?;
         let mut locked = lock_shards(&self.leases, tags.iter().map(|tag| shard_of(*tag)).collect());
         let effective_now = |charge: &Charge<'_>| {
@@ -202,14 +201,21 @@ impl MemoryStore {
             changed = changed.into_iter().chain(grant).min();
         }
         match changed {
-            Some(grant) => Ok(self.seal(grant, sealed_for)),
+            Some(grant) => Ok((grant, sealed_for)),
             None if token.grant().expires <= instant => Err(MissingLease::Expired),
             None => Err(MissingLease::Released),
         }
     }
 
-    fn seal(&self, grant: Grant, tag: u64) -> LeaseToken {
-        LeaseToken::new(grant, self.seed.seal([grant.expires.as_nanos(), grant.fencing_token.get(), tag]))
+    /// The token of a lease. Tokens of earlier versions have no ttl.
+    fn seal(&self, grant: Grant, ttl: Option<Nanos>, tag: u64) -> LeaseToken {
+        let words = [grant.expires.as_nanos(), grant.fencing_token.get(), tag];
+        let ttl_ns = ttl.map(|ttl| u64::try_from(ttl.get()).unwrap_or(u64::MAX));
+        let seal = match ttl_ns {
+            Some(ttl_ns) => self.seed.seal(&[words[0], words[1], words[2], ttl_ns]),
+            None => self.seed.seal(&words),
+        };
+        LeaseToken::new(grant, seal).with_ttl(ttl)
     }
 }
 
@@ -289,4 +295,24 @@ fn grant_part(
             GrantPart::new(algorithm, leases, charge_decision.role, timed_cost.now)
         })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_core::Counter;
+
+    use super::*;
+
+    #[test]
+    fn a_token_of_an_earlier_version_is_valid_without_its_ttl() {
+        let store = MemoryStore::bounded(1 << 20);
+        let counter = Counter::new("lock", 0, "{algorithm: concurrency, limit: 1, ttl: 1m}".parse().unwrap());
+        let plan = Plan::of_one(Charge::new(b"key", &counter, 1));
+        let now = Timestamp::from_nanos(1_700_000_000_000_000_000);
+        let lease = store.acquire(&plan, now, None).1.into_lease().unwrap();
+        assert_eq!(store.release(&plan, &lease.token.with_ttl(None), now), Release::WrongOwner);
+        let earlier = store.seal(lease.token.grant(), None, store.seed.tag_of_charge(&plan.charges()[0]));
+        assert_eq!(earlier.to_string().len(), 64);
+        assert_eq!(store.release(&plan, &earlier, now), Release::Released);
+    }
 }

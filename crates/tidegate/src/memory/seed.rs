@@ -71,7 +71,7 @@ impl Seed {
 
     /// A seal over these words, which cannot be computed without the seed. It uses SipHash-2-4, which is made for that,
     /// unlike the hash of tags.
-    pub(super) fn seal(&self, words: [u64; 3]) -> u128 {
+    pub(super) fn seal(&self, words: &[u64]) -> u128 {
         let [key0, key1] = self.words;
         let mut hasher = SipHasher24::new_with_keys(key0, key1);
         words.iter().for_each(|word| hasher.write(&word.to_le_bytes()));

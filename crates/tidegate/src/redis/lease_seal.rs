@@ -1,14 +1,14 @@
 //! Seals the tokens of leases in Redis.
 //!
-//! In Redis a lease is found by its owner (`script/leases.rs`). The token that a caller gets has the end and the
-//! fencing token of the lease, the random half of its owner, and an HMAC of all of them and of the key's name. So a
+//! In Redis a lease is found by its owner (`script/leases.rs`). The token that a caller gets has the end, the fencing
+//! token and the ttl of the lease, the random half of its owner, and an HMAC of all of them and of the key's name. So a
 //! caller can change nothing in a token, as with the memory store.
 //!
 //! All nodes of a fleet need the same HMAC key, and their clients must not know it. It is made from the namespace and the
 //! password of the store. Without a password it is no secret: then the HMAC shows damaged tokens, but not forged ones.
 
 use ring::hmac;
-use tidegate_core::{Grant, LeaseToken};
+use tidegate_core::LeaseToken;
 
 use super::plan::{LeaseOwner, RedisCharge};
 use super::script::{lease_keys, owner_of};
@@ -16,7 +16,9 @@ use crate::Lease;
 use crate::store::{LeaseReply, Reply};
 
 /// Distinguishes this use of the password.
-const CONTEXT: &str = "tidegate lease token 1";
+const CONTEXT: &str = "tidegate lease token 2";
+/// The same for tokens of earlier versions, which have no ttl.
+const CONTEXT_WITHOUT_TTL: &str = "tidegate lease token 1";
 /// The random half of an owner, and as much of the HMAC.
 const HALF_BYTES: usize = 8;
 
@@ -24,6 +26,7 @@ const HALF_BYTES: usize = 8;
 #[derive(Debug)]
 pub(super) struct LeaseSeal {
     key: hmac::Key,
+    key_without_ttl: hmac::Key,
 }
 
 /// A genuine token.
@@ -37,16 +40,18 @@ pub(super) struct OpenedToken<'c> {
 impl LeaseSeal {
     /// For stores with this namespace and password.
     pub fn new(namespace: &str, password: &str) -> Self {
-        let secret = [CONTEXT, namespace, password].join("\0");
-        Self { key: hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes()) }
+        let key = |context: &str| {
+            let secret = [context, namespace, password].join("\0");
+            hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes())
+        };
+        Self { key: key(CONTEXT), key_without_ttl: key(CONTEXT_WITHOUT_TTL) }
     }
 
     /// The reply for the caller: a lease that is held gets a sealed token.
     pub fn seal_reply(&self, reply: Reply, key: &[u8]) -> Reply {
         let LeaseReply::Held(lease) = reply.lease else { return reply };
         let owner = lease.token.seal().to_be_bytes();
-        let grant = lease.token.grant();
-        let token = LeaseToken::new(grant, self.seal(grant, owner, key)).with_ttl(lease.token.ttl());
+        let token = self.sealed(&lease.token, owner, key);
         reply.with_lease(LeaseReply::Held(Lease { token, ..lease }))
     }
 
@@ -56,7 +61,7 @@ impl LeaseSeal {
     pub fn open<'c>(&self, token: &LeaseToken, charges: &'c [RedisCharge]) -> Option<OpenedToken<'c>> {
         lease_keys(charges).find_map(|key| {
             let owner = owner_of(token, key);
-            let is_genuine = self.seal(token.grant(), owner, key) == token.seal();
+            let is_genuine = self.sealed(token, owner, key) == *token;
             is_genuine.then(|| OpenedToken {
                 token: LeaseToken::new(token.grant(), u128::from_be_bytes(owner)),
                 key,
@@ -64,17 +69,45 @@ impl LeaseSeal {
         })
     }
 
-    /// The seal of a lease: the random half of its owner, and half of the HMAC.
-    fn seal(&self, grant: Grant, owner: LeaseOwner, key: &[u8]) -> u128 {
+    /// The token with the seal of its lease: the random half of its owner, and half of the HMAC.
+    fn sealed(&self, token: &LeaseToken, owner: LeaseOwner, key: &[u8]) -> LeaseToken {
+        let (grant, ttl) = (token.grant(), token.ttl());
         let (random, _) = owner.split_at(HALF_BYTES);
-        let mut context = hmac::Context::with_key(&self.key);
+        let hmac_key = if ttl.is_some() { &self.key } else { &self.key_without_ttl };
+        let mut context = hmac::Context::with_key(hmac_key);
         context.update(random);
         context.update(&grant.expires.as_nanos().to_be_bytes());
         context.update(&grant.fencing_token.get().to_be_bytes());
+        if let Some(ttl) = ttl {
+            context.update(&ttl.get().to_be_bytes());
+        }
         context.update(key);
         let tag = context.sign();
         let mut seal = owner;
         seal[HALF_BYTES..].copy_from_slice(&tag.as_ref()[..HALF_BYTES]);
-        u128::from_be_bytes(seal)
+        LeaseToken::new(grant, u128::from_be_bytes(seal)).with_ttl(ttl)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_core::{FencingToken, Grant, Nanos, Timestamp};
+
+    use super::*;
+
+    /// The HMAC was computed with another program.
+    #[test]
+    fn a_token_of_an_earlier_version_has_the_same_seal_without_its_ttl() {
+        let owner: LeaseOwner = [0, 1, 2, 3, 4, 5, 6, 7, 0, 0, 0, 0, 0, 0, 0, 0];
+        let grant = Grant {
+            expires: Timestamp::from_nanos(1_700_000_000_000_000_000),
+            fencing_token: FencingToken::new(7),
+        };
+        let token = LeaseToken::new(grant, u128::from_be_bytes(owner));
+        let seal = LeaseSeal::new("ns", "pw");
+        let earlier = seal.sealed(&token, owner, b"key");
+        assert_eq!(format!("{:032x}", earlier.seal()), "0001020304050607dd0f2cafdcaf09a2");
+        let with_ttl = |ttl: u128| seal.sealed(&token.with_ttl(Some(Nanos::new(ttl))), owner, b"key").seal();
+        assert!(with_ttl(1) != earlier.seal() && with_ttl(1) != with_ttl(2));
     }
 }

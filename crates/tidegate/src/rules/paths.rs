@@ -44,7 +44,7 @@ pub(crate) fn read_files(paths: &[PathBuf], options: LoadOptions) -> InputFiles 
     read_consistently(|| FileReader::read_paths(paths, Some(options))).input
 }
 
-/// Reads the files of these paths, of directories only those named `*.yaml` and `*.yml`.
+/// Reads files of tests: the files of these paths, of directories only those named `*.yaml` and `*.yml` without rules.
 pub(crate) fn read_yaml_files(paths: &[PathBuf]) -> Vec<InputFile> {
     read_consistently(|| FileReader::read_paths(paths, None)).input.files
 }
@@ -118,17 +118,23 @@ impl FileReader {
             }
         }
         if self.input.files.len() == before {
-            self.add_error(path, "empty-directory", "the directory has no rules files".to_owned());
+            let files = if self.options.is_some() { "rules files" } else { "files of tests" };
+            self.add_error(path, "empty-directory", format!("the directory has no {files}"));
         }
     }
 
-    /// Adds a file with the name of a rules file, unless it has tests.
+    /// Adds a file with the name of a rules file, unless it has tests where rules are read, or rules where tests are read.
     fn add_rules_file(&mut self, entry: &DirectoryEntry) {
         self.add_file(&entry.path);
-        let is_tests = |file: &mut InputFile| {
-            file.content.as_ref().is_ok_and(|content| FileKind::of(content) == FileKind::Tests)
+        let reads_rules = self.options.is_some();
+        let is_of_other_kind = |file: &mut InputFile| {
+            file.content.as_ref().is_ok_and(|content| match FileKind::of(content) {
+                FileKind::Tests => reads_rules,
+                FileKind::Native | FileKind::Envoy => !reads_rules,
+                FileKind::Other => false,
+            })
         };
-        if self.options.is_some() && self.input.files.pop_if(is_tests).is_some() {
+        if self.input.files.pop_if(is_of_other_kind).is_some() && reads_rules {
             self.skip(entry, TESTS_REASON);
         }
     }
@@ -140,6 +146,9 @@ impl FileReader {
             EntryKind::Broken(error) if entry.is_rules_file() && !entry.is_hidden() => {
                 self.add_error(&entry.path, "unreadable", format!("it cannot be accessed: {error}"));
             }
+            EntryKind::Special if entry.has_rules_name() && !entry.is_hidden() => {
+                self.add_error(&entry.path, "not-a-file", NOT_REGULAR.to_owned());
+            }
             EntryKind::Directory | EntryKind::LinkToDirectory => {
                 self.skip(entry, "subdirectories are not read");
             }
@@ -150,6 +159,9 @@ impl FileReader {
 
     /// Adds what envoyproxy/ratelimit reads of a directory besides `*.yaml` and `*.yml`.
     fn add_entry(&mut self, entry: &DirectoryEntry, options: LoadOptions, depth: usize) {
+        if entry.name.starts_with("..") {
+            return self.skip(entry, "its name begins with two dots");
+        }
         if entry.is_hidden() && options.ignore_dotfiles {
             return self.skip(entry, "its name begins with a dot");
         }
@@ -164,6 +176,9 @@ impl FileReader {
             }
             EntryKind::LinkToDirectory => self.skip(entry, "links to directories are not followed"),
             EntryKind::File => self.add_file_by_kind(entry),
+            EntryKind::Special if entry.has_rules_name() => {
+                self.add_error(&entry.path, "not-a-file", NOT_REGULAR.to_owned());
+            }
             EntryKind::Special => self.skip(entry, "it is neither a file nor a directory"),
             EntryKind::Broken(error) if entry.is_rules_file() => {
                 self.add_error(&entry.path, "unreadable", format!("it cannot be accessed: {error}"));
@@ -241,7 +256,10 @@ impl FileReader {
     fn add_error(&mut self, path: &Path, code: &'static str, message: String) {
         let hint = match code {
             "no-such-file" => "check the path",
-            "not-a-file" => "name a file or a directory",
+            "not-a-file" => "use a regular file or a directory",
+            "empty-directory" if self.options.is_none() => {
+                "files of tests are named *.yaml or *.yml, and have `tests`"
+            }
             "empty-directory" => "rules files are named *.yaml or *.yml, or have `descriptors`",
             TOO_MANY_FILES => "put the rules into fewer and smaller files",
             _ => "check the path and its permissions",
@@ -252,6 +270,9 @@ impl FileReader {
             .push(InputFile { name: path.to_string_lossy().into(), content: Err(diagnostic.into()) });
     }
 }
+
+/// Why a pipe, a socket or a device with the name of a rules file is an error.
+const NOT_REGULAR: &str = "it is not a regular file";
 
 /// Why a file with tests is not loaded.
 const TESTS_REASON: &str = "it has tests of rules, which `tidegate check --tests` runs";
@@ -295,17 +316,26 @@ impl DirectoryEntry {
 
     fn is_rules_file(&self) -> bool {
         !matches!(self.kind, EntryKind::Directory | EntryKind::LinkToDirectory | EntryKind::Special)
-            && self.path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml")
+            && self.has_rules_name()
+    }
+
+    fn has_rules_name(&self) -> bool {
+        self.path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml")
+    }
+
+    /// Kubernetes keeps the files of a ConfigMap in directories whose names begin with two dots, and links to them.
+    fn is_of_config_map(&self) -> bool {
+        self.name.starts_with("..")
+            && matches!(self.kind, EntryKind::Directory | EntryKind::LinkToDirectory | EntryKind::Broken(_))
     }
 }
 
-/// The names in a directory, sorted, up to the first one over the maximum. Without names that begin with two dots:
-/// Kubernetes keeps the files of a ConfigMap in `..data` and links to them.
+/// The names in a directory, sorted, up to the first one over the maximum. Without the directories of a ConfigMap.
 fn list_directory(directory: &Path) -> io::Result<Vec<DirectoryEntry>> {
     let mut entries = Vec::new();
     for entry in fs::read_dir(directory)? {
         let entry = DirectoryEntry::new(&entry?);
-        if !entry.name.starts_with("..") {
+        if !entry.is_of_config_map() {
             entries.push(entry);
         }
         if entries.len() > DIRECTORY_ENTRIES_MAX {

@@ -10,7 +10,7 @@ use hyper::body::{Body as _, Frame, Incoming};
 use tokio::time::Sleep;
 
 use super::connection::HttpRequest;
-use super::reply::{ErrorReply, Problem};
+use super::reply::{ErrorReply, OutOfMemory, Problem};
 use super::tracker::RequestGuard;
 use crate::serve::settings::Bounds;
 
@@ -44,8 +44,10 @@ impl BodyError {
             Self::TooLarge => {
                 guard.abandon_body();
                 let max = bounds.body_bytes_max;
-                let message =
-                    format!("the body is larger than {max} bytes (hint: send fewer requests at a time)");
+                let message = format!(
+                    "the body is larger than {max} bytes (hint: send fewer requests at a time, or raise the \
+                             server's --request-bytes-max)"
+                );
                 (StatusCode::PAYLOAD_TOO_LARGE, message)
             }
             Self::TimedOut => {
@@ -65,7 +67,11 @@ impl BodyError {
                 (StatusCode::BAD_REQUEST, message.to_owned())
             }
         };
-        Problem::new(status, message).closing().into_error_reply()
+        let mut reply = Problem::new(status, message).closing().into_error_reply();
+        if self == Self::NoMemory {
+            reply.extensions_mut().insert(OutOfMemory);
+        }
+        reply
     }
 }
 

@@ -70,7 +70,7 @@ enum DrainState<F> {
 /// Serves a connection until it ends.
 pub(super) async fn serve(handler: &impl RequestHandler, stream: Stream, context: ConnectionContext<'_>) {
     let ConnectionContext { app, protocol, bounds } = context;
-    let tracker = ConnectionTracker::new(&app.drain, &app.connections_memory);
+    let tracker = ConnectionTracker::new(&app.drain, app.connections_memory.reserve_nothing(protocol));
     let io = TokioIo::new(TrackedStream { stream, tracker: &tracker });
     let service = service_fn(|request| handler.handle(request, tracker.start_request()));
     let mut connection = http1::Builder::new()

@@ -49,6 +49,10 @@ pub(super) fn json(value: &serde_json::Value) -> Reply {
     reply(StatusCode::OK, ContentType::Json, value.to_string())
 }
 
+/// Marks a reply to a request that connections had no memory for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OutOfMemory;
+
 /// Counts a reply that rejects a request.
 pub(super) fn count_rejection(app: &App, protocol: Protocol, reply: &Reply) {
     let reason = match reply.status() {
@@ -62,6 +66,7 @@ pub(super) fn count_rejection(app: &App, protocol: Protocol, reply: &Reply) {
         StatusCode::UNSUPPORTED_MEDIA_TYPE => "wrong_type",
         StatusCode::MISDIRECTED_REQUEST => "misdirected",
         StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => "head_too_large",
+        StatusCode::SERVICE_UNAVAILABLE if reply.extensions().get::<OutOfMemory>().is_some() => "memory",
         // Answers, and errors that were counted where they occurred.
         _ => return,
     };

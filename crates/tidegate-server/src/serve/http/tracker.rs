@@ -5,7 +5,6 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -16,7 +15,7 @@ use tokio::time::Instant;
 
 use super::reply::Reply;
 use crate::serve::Drain;
-use crate::serve::connections_memory::{ConnectionsMemory, HeldBytes};
+use crate::serve::connections_memory::HeldBytes;
 use crate::serve::listen::Stream;
 use crate::serve::settings::Bounds;
 
@@ -53,10 +52,10 @@ pub(super) enum ConnectionState {
 pub(super) struct RequestGuard<'p>(&'p ConnectionTracker<'p>);
 
 impl<'d> ConnectionTracker<'d> {
-    /// For a new connection, which ends when `drain` starts.
-    pub fn new(drain: &'d Drain, memory: &Arc<ConnectionsMemory>) -> Self {
+    /// For a new connection, which ends when `drain` starts. `body` is a reservation for the bodies of its requests.
+    pub fn new(drain: &'d Drain, body: HeldBytes) -> Self {
         Self {
-            body: memory.reserve_nothing(),
+            body,
             drain,
             opened: Instant::now(),
             state: AtomicU8::new(ConnectionState::Idle as u8),
@@ -239,12 +238,20 @@ impl AsyncWrite for TrackedStream<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::serve::Protocol;
+    use crate::serve::connections_memory::ConnectionsMemory;
+
+    fn unbounded() -> HeldBytes {
+        Arc::new(ConnectionsMemory::unbounded()).reserve_nothing(Protocol::Http)
+    }
 
     #[test]
     fn quiet_when_all_received_requests_are_answered() {
         let drain = Drain::new();
-        let tracker = ConnectionTracker::new(&drain, &Arc::new(ConnectionsMemory::unbounded()));
+        let tracker = ConnectionTracker::new(&drain, unbounded());
         assert!(!tracker.is_quiet(), "nothing was read yet");
         tracker.on_read(ReadResult::Empty);
         assert!(tracker.is_quiet());
@@ -266,7 +273,7 @@ mod tests {
     #[test]
     fn request_time_starts_at_the_first_byte() {
         let (drain, bounds) = (Drain::new(), Bounds::default());
-        let tracker = ConnectionTracker::new(&drain, &Arc::new(ConnectionsMemory::unbounded()));
+        let tracker = ConnectionTracker::new(&drain, unbounded());
         tracker.on_read(ReadResult::Bytes);
         let first = tracker.since();
         assert_eq!(tracker.deadline(&bounds), Some(first + bounds.header_timeout));
@@ -280,7 +287,7 @@ mod tests {
     #[test]
     fn the_last_reply_closes_the_connection() {
         let drain = Drain::new();
-        let tracker = ConnectionTracker::new(&drain, &Arc::new(ConnectionsMemory::unbounded()));
+        let tracker = ConnectionTracker::new(&drain, unbounded());
         let closes = |reply: Reply| reply.headers().contains_key(CONNECTION);
         tracker.on_read(ReadResult::Empty);
         assert!(!closes(tracker.start_request().finish(Reply::default())));

@@ -12,7 +12,7 @@ use tokio_util::task::TaskTracker;
 use super::connections_per_ip::{ConnectionsPerIp, IpPermit};
 use super::socket::Socket;
 use super::{Address, BindError, Stream, Tls};
-use crate::serve::connections_memory::{HeldBytes, connection_bytes};
+use crate::serve::connections_memory::HeldBytes;
 use crate::serve::{App, Protocol};
 
 /// Delay after a failed accept, for example when the process has no free file descriptors.
@@ -103,7 +103,7 @@ impl Listener {
                 app.metrics.count_refused_connection(S::PROTOCOL, "too_many_from_ip");
                 continue;
             };
-            let Some(held) = app.connections_memory.try_reserve(connection_bytes(S::PROTOCOL)) else {
+            let Some(held) = app.connections_memory.try_reserve(S::PROTOCOL) else {
                 app.metrics.count_refused_connection(S::PROTOCOL, "memory");
                 continue;
             };

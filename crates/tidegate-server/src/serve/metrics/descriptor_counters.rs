@@ -129,18 +129,27 @@ impl DescriptorCounterTable {
         };
         let counters = self.counters(request.domain, &name);
         counters.add(HitKind::Total, limit.cost);
+        let units = limit.limit.limit.rate().limit();
+        let near_limit = self.near_limit(units);
         if is_over {
-            counters.add(HitKind::Over, limit.cost);
+            // A request that crosses the limit and is counted has hits on both sides of it. Without such a count, all its
+            // hits are over the limit.
+            let over = match limit.outcome.over {
+                0 => limit.cost,
+                beyond => beyond.min(limit.cost),
+            };
+            let before = units.saturating_sub(limit.cost - over);
+            counters.add(HitKind::Over, over);
+            counters.add(HitKind::Near, units.saturating_sub(before.max(near_limit)));
             if limit.kind == AnswerKind::ShadowDenied {
-                counters.add(HitKind::Shadow, limit.cost);
+                counters.add(HitKind::Shadow, over);
             }
             return;
         }
         counters.add(HitKind::Within, limit.cost);
-        let units = limit.limit.limit.rate().limit();
         let after = units.saturating_sub(limit.outcome.remaining);
         let before = after.saturating_sub(limit.cost);
-        counters.add(HitKind::Near, after.saturating_sub(before.max(self.near_limit(units))));
+        counters.add(HitKind::Near, after.saturating_sub(before.max(near_limit)));
     }
 
     /// The number of hits from which on they are near the limit, computed as in envoyproxy/ratelimit.

@@ -2,8 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
-use tidegate::rules::{Action, Rule, RuleLimit, RuleLimits};
+use tidegate::rules::{Action, Rule, RuleLimit, RuleLimits, UnknownDomain};
 use tidegate::{Clock as _, Timestamp};
+use tidegate_core::rules::UNKNOWN_DOMAIN_RULE;
 
 use super::descriptor_counters::HitKind;
 use super::exposition::{Exposition, MetricType};
@@ -226,6 +227,9 @@ fn write_rules(page: &mut Exposition, app: &App) {
     page.single("tidegate_rules", MetricType::Gauge, "Active rules in all domains.", rules.rules);
     let name = "tidegate_rule_denies_all";
     page.family(name, MetricType::Gauge, "1 for a rule whose limits are all zero: a deny list.");
+    if app.engine.unknown_domain() == UnknownDomain::Deny {
+        page.sample(name, &[("domain", NO_RULE.domain), ("rule", UNKNOWN_DOMAIN_RULE)], 1);
+    }
     let active = app.engine.rules();
     let denying = active.domains().flat_map(|domain| {
         let rules = limiting_rules(domain).filter(|rule| denies_all(rule));

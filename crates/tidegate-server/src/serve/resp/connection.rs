@@ -130,7 +130,7 @@ pub(super) async fn serve(shared: &RespShared, stream: Stream, id: u64) {
         session: Session::new(id, shared.initial_auth()),
         output: OutputBuffer::new(shared.bounds.write_timeout),
         read_ahead: ReadAhead::default(),
-        held: shared.app.connections_memory.reserve_nothing(),
+        held: shared.app.connections_memory.reserve_nothing(Protocol::Resp),
         in_flight: InFlightCommands::new(),
         decisions: DecisionCounts::default(),
         idle: IdleTimer::new(shared.bounds.unused_timeout),

@@ -1,6 +1,6 @@
 //! Inline commands, as typed by a person, and detection of HTTP.
 
-use super::parse::{ARGUMENTS_MAX, Arguments, Span};
+use super::parse::{Arguments, Span, arguments_max};
 use super::protocol_error::{ProtocolError, WrongProtocol};
 
 /// First byte of a TLS handshake. No command starts with it.
@@ -21,6 +21,7 @@ pub(super) fn split_line(
     text.clear();
     spans.clear();
     let mut rest = line;
+    let arguments_max = arguments_max();
     loop {
         while let [space, after @ ..] = rest
             && is_space(*space)
@@ -30,7 +31,7 @@ pub(super) fn split_line(
         if rest.is_empty() {
             return Ok(());
         }
-        if spans.len() == ARGUMENTS_MAX {
+        if spans.len() == arguments_max {
             return Err(ProtocolError::TooManyLineArguments);
         }
         let start = text.len();

@@ -54,8 +54,8 @@ use wrong_protocol::WrongProtocolLog;
 pub use bounds::RespBounds;
 pub use commands::{Quota, ThrottleAnswer, ThrottleCache, ThrottleError};
 pub use parse::{
-    ARGUMENTS_MAX, Arguments, AuthState, COMMAND_BYTES_MAX, INLINE_BYTES_MAX, Parsed, Parser,
-    UNAUTHENTICATED_ARGUMENTS_MAX, UNAUTHENTICATED_BYTES_MAX,
+    Arguments, AuthState, COMMAND_BYTES_MAX, INLINE_BYTES_MAX, Parsed, Parser, UNAUTHENTICATED_ARGUMENTS_MAX,
+    UNAUTHENTICATED_BYTES_MAX, arguments_max,
 };
 pub use protocol_error::{ProtocolError, WrongProtocol};
 pub use reply::{Replies, RespVersion};

@@ -1,4 +1,5 @@
-//! Warns if `--memory-max` exceeds the memory of the machine or of the cgroup. Only on Linux.
+//! Warns if `--memory-max` and `--connections-memory-max` together exceed the memory of the machine or of the cgroup. Only
+//! on Linux.
 
 use std::fs;
 use std::path::Path;
@@ -23,24 +24,35 @@ enum MemoryLimitSource {
     Cgroup,
 }
 
-/// Warns if counters may use more memory than available.
-pub fn warn_if_too_large(memory_max: ByteSize) {
-    if let Some(warning) = too_large_warning(memory_max, Path::new(ROOT)) {
+/// The memory that the server may use.
+#[derive(Clone, Copy, Debug)]
+pub struct MemoryBounds {
+    /// For counters.
+    pub counters: ByteSize,
+    /// For connections and requests that wait.
+    pub connections: ByteSize,
+}
+
+/// Warns if the server may use more memory than available.
+pub fn warn_if_too_large(bounds: MemoryBounds) {
+    if let Some(warning) = too_large_warning(bounds, Path::new(ROOT)) {
         tracing::warn!("{warning}");
     }
 }
 
-fn too_large_warning(memory_max: ByteSize, root: &Path) -> Option<String> {
-    let MemoryLimit { bytes, source } =
-        smallest_limit(root).filter(|limit| limit.bytes < memory_max.bytes())?;
+fn too_large_warning(bounds: MemoryBounds, root: &Path) -> Option<String> {
+    let MemoryBounds { counters, connections } = bounds;
+    let sum = counters.bytes().saturating_add(connections.bytes());
+    let MemoryLimit { bytes, source } = smallest_limit(root).filter(|limit| limit.bytes < sum)?;
     let subject = match source {
         MemoryLimitSource::Machine => "the machine has",
         MemoryLimitSource::Cgroup => "the cgroup of the process may use",
     };
     let mebibytes = ByteSize::from_bytes(bytes >> 20 << 20);
     Some(format!(
-        "memory_max is {memory_max}, but {subject} {mebibytes}: with enough keys, the system would kill the process \
-         (hint: set memory_max to at most three quarters of the available memory)"
+        "memory_max is {counters} and connections_memory_max is {connections}, but {subject} {mebibytes}: with enough \
+         keys and connections, the system would kill the process (hint: set both so that together they are at most \
+         three quarters of the available memory)"
     ))
 }
 
@@ -110,16 +122,20 @@ mod tests {
     const MEMINFO: (&str, &str) =
         ("proc/meminfo", "MemTotal:        4194304 kB\nMemFree:          1024 kB\n");
 
+    /// The warning for this bound of counters, with 256 MiB for connections.
     fn warning(root: &Root, memory_max: &str) -> Option<String> {
-        too_large_warning(memory_max.parse().unwrap(), &root.0)
+        let connections = "256MiB".parse().unwrap();
+        too_large_warning(MemoryBounds { counters: memory_max.parse().unwrap(), connections }, &root.0)
     }
 
     #[test]
     fn warns_above_machine_memory() {
         let root = Root::with("machine", &[MEMINFO]);
-        assert_eq!(warning(&root, "4GiB"), None);
-        let warning_text = warning(&root, "5GiB").unwrap();
-        assert!(warning_text.contains("memory_max is 5GiB, but the machine has 4GiB"), "{warning_text}");
+        assert_eq!(warning(&root, "3840MiB"), None);
+        let warning_text = warning(&root, "3841MiB").unwrap();
+        for text in ["memory_max is 3841MiB and connections_memory_max is 256MiB", "the machine has 4GiB"] {
+            assert!(warning_text.contains(text), "{warning_text}");
+        }
     }
 
     #[test]
@@ -131,7 +147,7 @@ mod tests {
             ("sys/fs/cgroup/a/b/memory.max", "max\n"),
         ];
         let root = Root::with("group", &groups);
-        assert_eq!(warning(&root, "1GiB"), None);
+        assert_eq!(warning(&root, "768MiB"), None);
         let warning_text = warning(&root, "2GiB").unwrap();
         assert!(warning_text.contains("the cgroup of the process may use 1GiB"), "{warning_text}");
     }

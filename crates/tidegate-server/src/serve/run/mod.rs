@@ -83,7 +83,10 @@ fn run(mut settings: Settings) -> Result<CommandStatus, Failure> {
         Err(status) => return Ok(status),
     };
     settings.args.connections_max = open_files::raise_limit(&settings.args);
-    memory_limit::warn_if_too_large(settings.args.memory_max);
+    memory_limit::warn_if_too_large(memory_limit::MemoryBounds {
+        counters: settings.args.memory_max,
+        connections: settings.args.connections_memory_max,
+    });
     let drain_result = runtime.block_on(serve(&settings, &mut server))?;
     // This cuts off the remaining connections, so that the last snapshot misses no decision.
     runtime.shutdown_timeout(RUNTIME_SHUTDOWN_MAX);

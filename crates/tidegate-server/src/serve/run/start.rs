@@ -55,8 +55,14 @@ impl RunningServer {
             Ok(rules) => rules,
             Err(status) => return Ok(Err(status)),
         };
-        if let Some(warning) = unread_variables(args.envoy_ratelimit_env, &domains) {
+        if let Some(warning) = unread_variables(args, &domains) {
             tracing::warn!("{warning}");
+        }
+        if args.global_shadow {
+            tracing::warn!(
+                "global_shadow is on: limits are counted and reported, and no request is denied or delayed (hint: \
+                 remove the setting to enforce the rules)"
+            );
         }
         let connect = |store| runtime.block_on(fleet_watch::connect(store, args));
         let fleet = settings.store.as_ref().map(connect).transpose()?;

@@ -23,7 +23,7 @@ pub enum StartupWarning {
     /// Every user can read the file of a secret.
     SecretFileReadable { setting: &'static str, path: PathBuf, mode: u32 },
     /// Other machines send a secret without TLS.
-    PlaintextSecret { setting: &'static str, address: Address },
+    PlaintextSecret { setting: &'static str, purpose: &'static str, address: Address },
     /// Other machines can use RESP without a password.
     RespWithoutPassword { address: Address },
 }
@@ -32,17 +32,28 @@ impl StartupWarning {
     /// Finds the warnings for these settings. The data directory is checked when it is opened.
     pub fn find(settings: &Settings) -> Vec<Self> {
         let args = &settings.args;
+        let for_metrics = settings.metrics_token().map(|_| (&args.http, "for /metrics"));
+        // Where clients send each secret, and what for.
+        let admin_uses =
+            [Some((&args.admin, "for the admin API")), for_metrics, Some((&args.resp, "with AUTH"))];
         let secrets = [
-            ("admin_token", &settings.admin_token, args.admin_token_file.as_deref(), &args.admin),
-            ("resp_password", &settings.resp_password, args.resp_password_file.as_deref(), &args.resp),
+            ("admin_token", &settings.admin_token, args.admin_token_file.as_deref(), admin_uses),
+            (
+                "resp_password",
+                &settings.resp_password,
+                args.resp_password_file.as_deref(),
+                [Some((&args.resp, "with AUTH")), None, None],
+            ),
         ];
         let mut warnings = Vec::new();
-        for (setting, secret, file, address) in secrets {
+        for (setting, secret, file, uses) in secrets {
             let Some(secret) = secret else { continue };
             warnings.extend(Self::short_secret(setting, secret));
             warnings.extend(file.and_then(|path| Self::secret_file_readable(setting, path)));
-            if matches!(address, Address::Tcp(_)) && !address.is_local() {
-                warnings.push(Self::PlaintextSecret { setting, address: address.clone() });
+            for (address, purpose) in uses.into_iter().flatten() {
+                if matches!(address, Address::Tcp(_)) && !address.is_local() {
+                    warnings.push(Self::PlaintextSecret { setting, purpose, address: address.clone() });
+                }
             }
         }
         if args.is_resp_open() {
@@ -97,9 +108,9 @@ impl fmt::Display for StartupWarning {
                 "every user of the machine can read {setting}_file `{}` (mode {mode:03o}) (hint: chmod o-r)",
                 path.display()
             ),
-            Self::PlaintextSecret { setting, address } => write!(
+            Self::PlaintextSecret { setting, purpose, address } => write!(
                 f,
-                "clients send {setting} to {address} without TLS, where others on the network can read it (hint: listen \
+                "clients send {setting} to {address} {purpose}, without TLS, where others on the network can read it (hint: listen \
                  on tls:{address} or on 127.0.0.1)"
             ),
             Self::RespWithoutPassword { address } => write!(

@@ -291,7 +291,7 @@ pub struct ServeArgs {
         value_parser = values::items_max, help_heading = "Bounds")]
     pub entries_max: NonZeroUsize,
 
-    /// Maximum limits that a request may fall under
+    /// Maximum limits that a request may fall under; at most 1024, because one script call in Redis charges all of them
     #[arg(long, env = "TIDEGATE_LIMITS_MAX", value_name = "NUMBER", default_value = "1024",
         value_parser = values::limits_max, help_heading = "Bounds")]
     pub limits_max: NonZeroUsize,

@@ -126,7 +126,8 @@ impl Settings {
         let matches = command.clone().try_get_matches_from(&arguments).map_err(usage_error)?;
         let mode = matches.get_one("envoy_ratelimit_env").copied().unwrap_or_default();
         let is_set = |setting: &str| is_set(&matches, setting);
-        let variables = envoy_ratelimit::read(mode, envoy_ratelimit::process_environment, is_set);
+        let variables = envoy_ratelimit::read(mode, envoy_ratelimit::process_environment, is_set)
+            .map_err(SettingsError::Problems)?;
         arguments.extend(variables.arguments);
         let matches = command.try_get_matches_from(&arguments).map_err(usage_error)?;
         let settings = Self::from_args(ServeArgs::from_arg_matches(&matches).map_err(usage_error)?)?;

@@ -4,12 +4,13 @@ use std::io;
 use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
+use tidegate::rules::{Descriptor, Entry, Request, RequestLimit, TimeUnit};
 use tidegate_server::serve::denial_log::DenialLog;
 use tidegate_server::serve::settings::LogKeys;
 use tidegate_server::serve::{App, Protocol};
 use tracing_subscriber::fmt::MakeWriter;
 
-use crate::app::{app, check};
+use crate::app::{app, check, ready_now};
 
 const RULES: &str = "
 domain: api
@@ -88,6 +89,32 @@ fn the_key_of_the_limit_is_shown() {
     let plain = lines(denials().with_plain(vec!["user".to_owned()]), deny);
     assert_eq!(plain[0]["key"], "user=alice");
     assert!(!plain[0]["attributes"].as_str().unwrap().contains("192.0.2.1"));
+}
+
+/// These limits have no key of their own.
+#[test]
+fn a_deny_list_and_a_limit_of_a_request_have_the_descriptor_as_key() {
+    let rules = "
+domain: api
+rules:
+  - { name: blocked, match: { ip: 192.0.2.1 }, limit: deny }
+  - { name: all, limit: 1 per hour }
+";
+    let log = DenialLog::new(10, LogKeys::Plain);
+    let lines = log_lines(&app(rules).with_denials(log), |app| {
+        check(app, Protocol::Http, "api", "ip=192.0.2.1");
+        let entries = [Entry { key: "user", value: "ann" }];
+        let limit = Some(RequestLimit { units: 0, per: TimeUnit::Hour });
+        let descriptors = [Descriptor { limit, ..Descriptor::new(&entries, 1) }];
+        let request = Request { domain: "api", descriptors: &descriptors };
+        assert!(ready_now(app.check(Protocol::Grpc, &request)).is_ok());
+        check(app, Protocol::Http, "api", "user=bob");
+        check(app, Protocol::Http, "api", "user=bob");
+    });
+    let keys: Vec<_> = lines.iter().map(|line| (&line["rule"], &line["key"])).collect();
+    assert_eq!(keys[0], (&"blocked".into(), &"ip=192.0.2.1".into()));
+    assert_eq!(keys[1], (&"override".into(), &"user=ann".into()));
+    assert_eq!(keys[2], (&"all".into(), &"".into()), "one counter for everyone");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread;
 
 use tidegate::Clock as _;
-use tidegate::rules::{self, Descriptor, Entry, Request, RequestLimit, TimeUnit};
+use tidegate::rules::{self, Descriptor, Entry, Request, RequestLimit, TimeUnit, UnknownDomain};
 use tidegate::snapshot::{RestoreStatus, SnapshotReport};
 use tidegate_core::OutcomeKind;
 use tidegate_server::serve::metrics::{DescriptorMetrics, RULES_COUNTED_MAX, TIMING_SAMPLE_EVERY};
@@ -100,6 +100,21 @@ rules:
     let marked: Vec<&String> =
         samples.keys().filter(|name| name.starts_with("tidegate_rule_denies_all{")).collect();
     assert_eq!(marked, ["tidegate_rule_denies_all{domain=\"api\",rule=\"blocked\"}"]);
+}
+
+/// The alert about rules that deny most requests leaves out these labels.
+#[test]
+fn the_rule_for_unknown_domains_is_marked_while_it_denies() {
+    let app = app(RULES);
+    let name = "tidegate_rule_denies_all{domain=\"\",rule=\"unknown_domain\"}";
+    assert_eq!(samples(&app).get(name), None);
+    let app = App { engine: app.engine.clone().with_unknown_domain(UnknownDomain::Deny), ..app };
+    check(&app, Protocol::Http, "nobodys", "user=1");
+    let samples = samples(&app);
+    assert_eq!(samples.get(name), Some(&1.0));
+    let evaluated =
+        "tidegate_rule_evaluations_total{domain=\"\",rule=\"unknown_domain\",decision=\"denied\"}";
+    assert_eq!(samples.get(evaluated), Some(&1.0), "it has the same labels");
 }
 
 /// A limit that a request brings along has its own label, also beside a rule that has the name of its rule in answers.
@@ -385,6 +400,32 @@ fn hits_are_counted_by_descriptor() {
     check(&app, Protocol::Http, "unknown", "user=1");
     let page = app.metrics_page();
     assert_eq!(page.matches("tidegate_descriptor_hits_total{").count(), 5, "{page}");
+}
+
+/// As in envoyproxy/ratelimit: a request that crosses the limit has hits on both sides of it.
+#[test]
+fn a_request_that_crosses_the_limit_is_split() {
+    let rules = "
+domain: edge
+descriptors:
+  - { key: user, rate_limit: { unit: day, requests_per_unit: 5 } }
+  - { key: dry, shadow_mode: true, rate_limit: { unit: day, requests_per_unit: 5 } }
+  - { key: bucket, rate_limit: { unit: day, requests_per_unit: 5 }, tidegate: { algorithm: gcra } }
+";
+    let app = app(rules);
+    for (key, expected) in [
+        ("user", [10.0, 3.0, 1.0, 5.0, 0.0]),
+        ("dry", [10.0, 3.0, 1.0, 5.0, 5.0]),
+        // It does not count what it denies.
+        ("bucket", [10.0, 3.0, 0.0, 7.0, 0.0]),
+    ] {
+        for hits in [3, 4, 3] {
+            let entries = [Entry { key, value: "1" }];
+            let request = Request { domain: "edge", descriptors: &[Descriptor::new(&entries, hits)] };
+            assert!(ready_now(app.check(Protocol::Grpc, &request)).is_ok());
+        }
+        assert_eq!(descriptor_hits(&app, "edge", key), expected.map(Some), "{key}");
+    }
 }
 
 #[test]

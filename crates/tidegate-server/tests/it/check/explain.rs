@@ -86,6 +86,29 @@ rules:
     assert!(explain(r#""header.x-plan": "staff""#).0.contains("applies, plan staff, and limits nothing\n"));
 }
 
+/// In a file for envoyproxy/ratelimit, a request is denied if all its quotas are exceeded.
+#[test]
+fn quotas_that_can_deny_have_a_worst_case() {
+    let directory = Directory::new();
+    let rules = "
+domain: edge
+descriptors:
+  - { key: model, quota_mode: true, rate_limit: { unit: hour, requests_per_unit: 5 } }
+";
+    let path = directory.write("edge.yaml", rules);
+    let listed = tidegate(&["check", &path], "").out;
+    assert!(listed.contains("edge model limit 1: 10 in any 1h"), "{listed}");
+    assert!(listed.contains("(and more while another quota of the request has room)\n"), "{listed}");
+    let request = r#"{"domain": "edge", "descriptors": [{"entries": [{"key": "model", "value": "a"}]}]}"#;
+    let explained = tidegate(&["check", &path, "--request", request], "").out;
+    assert!(explained.contains(", and more while another quota of the request has room\n"), "{explained}");
+    assert!(!explained.contains("never denies"), "{explained}");
+    let native = "domain: api\nrules:\n  - { name: q, limit: 5 per hour, action: quota }\n";
+    let path = directory.write("native.yaml", native);
+    let request = r#"{"domain": "api", "attributes": {"user": "ann"}}"#;
+    assert!(tidegate(&["check", &path, "--request", request], "").out.contains("      never denies\n"));
+}
+
 #[test]
 fn a_denial_is_an_explanation_like_any_other() {
     let run = explain(r#"{"attributes": {"path": "/closed"}, "cost": 2}"#);

@@ -152,3 +152,22 @@ fn conflicting_files() {
     assert_eq!((run.code, run.out.as_str()), (Some(1), ""), "{run:?}");
     assert!(run.err.contains(&one) && run.err.contains(&two), "{}", run.err);
 }
+
+#[test]
+fn a_changed_name_is_shown_as_it_appears() {
+    let directory = Directory::new();
+    let file = "domain: e\ndescriptors:\n  - { key: a, rate_limit: { unit: day, requests_per_unit: 1, name: 'x\"y' } }\n";
+    let path = directory.write("e.yaml", file);
+    let run = tidegate(&["check", &path], "");
+    let expected = "warning[name-changed]: the limit is called `x-y` in headers and metrics, and `x%22y` in `current_limit.name`";
+    assert!(run.err.contains(expected), "{run:?}");
+}
+
+#[test]
+fn a_mapping_in_place_of_a_list_has_a_hint() {
+    let directory = Directory::new();
+    let path = directory.write("api.yaml", "domain: api\nrules:\n  a: { limit: 1 per second }\n");
+    let run = tidegate(&["check", &path], "");
+    assert!(run.err.contains("expected a list, found a mapping"), "{run:?}");
+    assert!(run.err.contains("= help: write each item of a list with `- ` in front of it"), "{run:?}");
+}

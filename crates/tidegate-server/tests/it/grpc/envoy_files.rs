@@ -108,6 +108,23 @@ descriptors:
     assert_eq!((unrelated.overall_code, remaining(&unrelated)), (OK, vec![95]), "every hit was counted");
 }
 
+/// Whether quotas deny is known only after the charge, so such a denial is not all-or-nothing. docs/envoy.md says so.
+#[tokio::test]
+async fn a_denial_by_quotas_counts_even_if_denied_requests_do_not() {
+    let rules = "
+domain: api
+descriptors:
+  - { key: model, quota_mode: true, rate_limit: { unit: year, requests_per_unit: 1 } }
+  - { key: user, rate_limit: { unit: year, requests_per_unit: 10 } }
+";
+    let mut client = client_of(rules, |options| options.counting = Counting::None).await;
+    let both = || request([descriptor(&[("model", "a")]), descriptor(&[("user", "x")])]);
+    for (code, left) in [(OK, 9), (OVER_LIMIT, 8), (OVER_LIMIT, 7)] {
+        let answer = send(&mut client, both()).await;
+        assert_eq!((answer.overall_code, remaining(&answer)[1]), (code, left));
+    }
+}
+
 fn overridden(entries: &[(&str, &str)], requests_per_unit: u32, unit: Unit) -> RateLimitDescriptor {
     let limit = Some(RateLimitOverride { requests_per_unit, unit: unit as i32 });
     RateLimitDescriptor { limit, ..descriptor(entries) }
@@ -209,17 +226,20 @@ descriptors:
   - { key: plain, rate_limit: { unit: year, requests_per_unit: 2 } }
   - { key: named, rate_limit: { unit: year, requests_per_unit: 2, name: "read/write: größe" } }
   - { key: quoted, rate_limit: { unit: year, requests_per_unit: 2, name: "a \"b\" \\" } }
+  - { key: percent, rate_limit: { unit: year, requests_per_unit: 2, name: "a %22b%22 %5C" } }
   - { key: free, rate_limit: { unlimited: true } }
 "#;
     let mut client = client_of(rules, |_| {}).await;
     let of = |key| descriptor(&[(key, "x")]);
-    let answer = send(&mut client, request(["plain", "named", "quoted", "free", "none"].map(of))).await;
+    let keys = ["plain", "named", "quoted", "percent", "free", "none"];
+    let answer = send(&mut client, request(keys.map(of))).await;
     let limits = answer.statuses.iter().map(|status| status.current_limit.as_ref());
     let names: Vec<Option<&str>> = limits.map(|limit| limit.map(|limit| &*limit.name)).collect();
-    let expected = [Some(""), Some("read/write: größe"), Some("a %22b%22 %5C"), None, None];
+    let expected =
+        [Some(""), Some("read/write: größe"), Some("a %22b%22 %5C"), Some("a %2522b%2522 %255C"), None, None];
     assert_eq!(names, expected, "Envoy puts names between quotes in headers");
-    assert_eq!(remaining(&answer), [1, 1, 1, u32::MAX, 0], "unlimited is not the same as no limit");
-    assert_eq!(answer.statuses[3].duration_until_reset, None);
+    assert_eq!(remaining(&answer), [1, 1, 1, 1, u32::MAX, 0], "unlimited is not the same as no limit");
+    assert_eq!(answer.statuses[4].duration_until_reset, None);
 }
 
 #[tokio::test]

@@ -234,6 +234,31 @@ fn every_decision() {
     leaky.assert_problem(429, &["leaky/1"]);
 }
 
+/// A quota is hidden while the request passes. One that denies is a limit like any other.
+#[test]
+fn a_denial_by_quotas_names_them() {
+    let rules = "
+domain: api
+rules:
+  - { name: small, entries: [ { model: a } ], limit: 1 per hour, action: quota }
+  - { name: large, entries: [ { model: b } ], limit: 2 per hour, action: quota }
+";
+    let server = Server::new(rules);
+    let body = r#"{"domain": "api", "descriptors": [{"entries": [{"key": "model", "value": "a"}]},
+        {"entries": [{"key": "model", "value": "b"}]}]}"#;
+    for decision in ["allowed", "over_quota"] {
+        let response = post(&server, "/v1/check", body);
+        assert_eq!((response.status, response.json()["decision"].as_str()), (200, Some(decision)));
+        assert_eq!((response.header("ratelimit"), response.header("retry-after")), (None, None));
+    }
+    let denied = post(&server, "/v1/check", body);
+    denied.assert_problem(429, &[r#""violated-policies":["small/1","large/1"]"#]);
+    assert!(denied.header("retry-after").is_some(), "{denied:?}");
+    assert_eq!(denied.header("x-ratelimit-remaining"), Some("0"));
+    let policies = denied.header("ratelimit-policy").unwrap();
+    assert!(policies.contains(r#""small/1";q=1;w=3600"#) && policies.contains(r#""large/1";q=2;w=3600"#));
+}
+
 #[test]
 fn a_delay_of_a_leaky_bucket_is_in_the_answer() {
     let server = Server::new(ACTIONS);

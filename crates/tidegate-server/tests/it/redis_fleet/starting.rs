@@ -132,7 +132,7 @@ fn store_failures_are_logged_and_in_health() {
     let server = Server::start(&["--store", &redis.url(), "--store-timeout", "50ms"]);
     let check = r#"{"domain": "example", "attributes": {"user": "ann"}}"#;
     redis.pause();
-    let began = "requests are decided without it, by on_store_failure of their rules";
+    let began = "requests are decided without the shared store, by on_store_failure of their rules";
     wait_until("log and health report it", || {
         server.post("/v1/check", check);
         server.log().contains(began) && server.health()["fleet"]["servers_away"] == 1

@@ -307,3 +307,16 @@ fn commands_beside_bytes_that_are_not_text() {
         client.expect_reply(expected);
     }
 }
+
+/// As many as over the other protocols.
+#[test]
+fn a_request_with_many_attributes() {
+    let server = Server::with_rules(RULES);
+    let mut client = server.connect();
+    let names: Vec<String> = (0..998).map(|number| format!("a{number}")).collect();
+    let mut command = vec!["TIDEGATE.CHECK", "api", "kind", "hard", "user", "many"];
+    names.iter().for_each(|name| command.extend([name.as_str(), "x"]));
+    assert_eq!(parse_reply(&client.call(&command))[0], "allowed");
+    command.extend(["b", "x", "c", "x", "d", "x"]);
+    assert!(client.call(&command).starts_with("-ERR Protocol error: invalid multibulk length"));
+}

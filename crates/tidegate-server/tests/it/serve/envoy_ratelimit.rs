@@ -1,6 +1,6 @@
 //! A server with the files and the environment of envoyproxy/ratelimit.
 
-use crate::serve::{Directory, HTTP_ONLY, Server};
+use crate::serve::{Directory, HTTP_ONLY, Server, run_to_exit};
 
 const FILE: &str = "\
 domain: edge
@@ -59,6 +59,7 @@ fn shadow_mode_lets_everything_pass() {
         for _ in 0..3 {
             assert_eq!(status(&server), 200, "{variables:?}");
         }
+        server.wait_for_log("no request is denied or delayed");
         server.stop();
     }
 }
@@ -70,7 +71,7 @@ fn a_server_without_a_marker_ignores_common_names_and_warns_about_others() {
     let args = [&HTTP_ONLY[..], &["--http", "127.0.0.1:0", "--rules", &rules]].concat();
     let variables = [("PORT", "1"), ("REDIS_URL", "nowhere:1"), ("SHADOW_MODE", "true")];
     let server = Server::start_with_env(&args, &variables);
-    server.wait_for_log("are set but not read: SHADOW_MODE (hint: ");
+    server.wait_for_log("are set but not read: REDIS_URL, SHADOW_MODE (hint: ");
     server.stop();
     let native = directory.write("native.yaml", crate::serve::RULES);
     let args = [&HTTP_ONLY[..], &["--http", "127.0.0.1:0", "--rules", &native]].concat();
@@ -78,4 +79,14 @@ fn a_server_without_a_marker_ignores_common_names_and_warns_about_others() {
     server.wait_for_log("ready");
     assert!(!server.log().contains("SHADOW_MODE"), "{}", server.log());
     server.stop();
+}
+
+#[test]
+fn a_value_that_is_not_accepted_stops_the_start() {
+    let directory = Directory::new();
+    let rules = directory.write("edge.yaml", FILE);
+    let variables = [("TIDEGATE_ENVOY_RATELIMIT_ENV", "on"), ("GRPC_SERVER_USE_TLS", "yes")];
+    let run = run_to_exit(&["--http", "127.0.0.1:0", "--rules", &rules], &variables);
+    assert_eq!((run.code, &*run.out), (Some(2), ""), "{}", run.err);
+    assert!(run.err.contains("GRPC_SERVER_USE_TLS of envoyproxy/ratelimit is `yes`"), "{}", run.err);
 }

@@ -3,7 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
-use super::Server;
+use super::{Directory, Server};
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Settings without content.
@@ -45,4 +45,46 @@ fn failed_logins_have_few_lines() {
     let lines = log.lines().filter(|line| line.contains("clients sent a wrong secret")).count();
     // One in each window of ten seconds.
     assert!((1..=10).contains(&lines), "{lines} lines: {log}");
+}
+
+#[test]
+fn log_plain_names_the_attributes_that_are_not_hashed() {
+    let directory = Directory::new();
+    let rules = "domain: api\nrules:\n  - { name: closed, match: { user: ann }, key: [user], limit: deny }\n";
+    let rules = directory.write("rules.yaml", rules);
+    for (flags, expected) in [
+        (&[][..], "attributes=\"user=#"),
+        (&["--log-plain", "user"], "attributes=\"user=ann region=#"),
+        (&["--log-plain", "user,region"], "attributes=\"user=ann region=north\""),
+    ] {
+        let server = Server::start(&[&["--rules", &rules], flags].concat());
+        let body = r#"{"domain": "api", "attributes": {"user": "ann", "region": "north"}}"#;
+        assert_eq!(server.post("/v1/check", body).status, 429);
+        server.wait_for_log(expected);
+        server.stop();
+    }
+}
+
+#[test]
+fn descriptor_metrics_max_bounds_the_series() {
+    let directory = Directory::new();
+    let file = "domain: edge\ndescriptors:\n  - key: user\n    detailed_metric: true\n    rate_limit: { unit: day, requests_per_unit: 9 }\n";
+    let rules = directory.write("edge.yaml", file);
+    let server = Server::start(&["--rules", &rules, "--descriptor-metrics-max", "2"]);
+    for user in 0..5 {
+        let body = format!(
+            r#"{{"domain": "edge", "descriptors": [{{"entries": [{{"key": "user", "value": "{user}"}}]}}]}}"#
+        );
+        assert_eq!(server.post("/json", &body).status, 200);
+    }
+    let page = server.get("/metrics").body;
+    let hits: Vec<&str> =
+        page.lines().filter(|line| line.starts_with("tidegate_descriptor_hits_total{")).collect();
+    let expected = [
+        r#"tidegate_descriptor_hits_total{domain="edge",descriptor="user_0"} 1"#,
+        r#"tidegate_descriptor_hits_total{domain="edge",descriptor="user_1"} 1"#,
+        r#"tidegate_descriptor_hits_total{domain="",descriptor="other"} 3"#,
+    ];
+    assert_eq!(hits, expected);
+    server.stop();
 }

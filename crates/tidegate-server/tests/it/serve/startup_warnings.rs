@@ -55,7 +55,14 @@ fn weak_secrets() {
 fn secrets_without_tls() {
     let public = ["--admin", "0.0.0.0:0", "--resp", "0.0.0.0:0"];
     let secrets = ["--admin-token", LONG, "--resp-password", LONG];
-    assert_eq!(codes(&[public, secrets].concat()), ["plaintext-secret", "plaintext-secret"]);
+    // The admin token is also used with AUTH.
+    assert_eq!(codes(&[public, secrets].concat()), ["plaintext-secret"; 3]);
+    let admin_token = ["--admin-token", LONG];
+    let http = ["--http", "0.0.0.0:0", "--admin-token", LONG];
+    assert_eq!(codes(&http), ["plaintext-secret"], "/metrics of the HTTP listener needs the token");
+    assert_eq!(codes(&[&http[..], &["--metrics-access", "open"]].concat()), [""; 0]);
+    let open = ["--resp", "0.0.0.0:0", "--resp-protected-mode", "off"];
+    assert_eq!(codes(&[&open[..], &admin_token].concat()), ["plaintext-secret", "resp-without-password"]);
 }
 
 #[test]

@@ -60,7 +60,11 @@ fn memory_max_above_available_memory_warns() {
     let server = Server::start(&[&["--memory-max", "900TiB"], &HTTP_ONLY[..]].concat());
     assert_eq!(server.get("/readyz").status, 200);
     let log = server.stop();
-    assert!(log.contains("memory_max is 900TiB, but the ") && log.contains("(hint: "), "{log}");
+    assert!(
+        log.contains("memory_max is 900TiB and connections_memory_max is 1GiB, but the ")
+            && log.contains("(hint: "),
+        "{log}"
+    );
     let log = Server::start(&[&["--memory-max", "1MiB"], &HTTP_ONLY[..]].concat()).stop();
     assert!(!log.contains("memory_max is"), "{log}");
 }

@@ -67,6 +67,7 @@ fn limit(limit: &ExplainedLimit) -> Value {
         "shared": limit.key_status == KeyStatus::Present && !limit.missing_parts.is_empty(),
         "action": limit.action.as_str(),
         "worst_case": limit.worst_case.as_ref().map(worst_case),
+        "denies_with_other_quotas": limit.is_denying_quota,
         "cost": limit.cost,
         "decision": limit.kind.as_str(),
         "remaining": limit.outcome.remaining,

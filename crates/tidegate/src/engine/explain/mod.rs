@@ -100,6 +100,8 @@ pub struct ExplainedLimit {
     pub action: Action,
     /// The most that the limit admits for one key. `None` if it never denies.
     pub worst_case: Option<WorstCase>,
+    /// Whether it is a quota that denies a request only if all quotas of the request are exceeded.
+    pub is_denying_quota: bool,
     /// The cost of the request.
     pub cost: u64,
     /// What the answer would be without other limits.
@@ -230,7 +232,8 @@ impl ExplainedLimit {
             key_status: limit.key_status,
             missing_parts,
             action: limit.limit.action.clone(),
-            worst_case: RuleLimit { limit: current, ..limit.limit.clone() }.worst_case(),
+            worst_case: limit.rule.worst_case_of(&RuleLimit { limit: current, ..limit.limit.clone() }),
+            is_denying_quota: limit.rule.is_denying_quota(limit.limit),
             cost: limit.cost,
             kind: limit.kind,
             outcome: *limit.outcome,

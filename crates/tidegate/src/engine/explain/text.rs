@@ -102,6 +102,12 @@ fn write_limit(f: &mut fmt::Formatter<'_>, limit: &ExplainedLimit) -> fmt::Resul
     }
     writeln!(f, ", reset after {}", outcome.reset_after)?;
     match &limit.worst_case {
+        Some(worst_case) if limit.is_denying_quota => {
+            writeln!(
+                f,
+                "      admits at most {worst_case}, and more while another quota of the request has room"
+            )
+        }
         Some(worst_case) => writeln!(f, "      admits at most {worst_case}"),
         None => writeln!(f, "      never denies"),
     }

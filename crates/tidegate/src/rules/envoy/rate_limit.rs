@@ -1,6 +1,6 @@
 //! Reads `rate_limit` of envoyproxy/ratelimit.
 
-use tidegate_core::text::truncated;
+use tidegate_core::text::{escape_quoted, truncated};
 
 use super::mapping::Mapping;
 use super::{replaces, scalars};
@@ -126,8 +126,13 @@ pub(super) fn answer_name(reader: &mut Reader<'_>, node: &Node) -> Node {
     let name: String = text.chars().map(allowed).collect();
     let name = truncated(&name, NAME_BYTES_MAX).trim();
     if name != text {
-        let message = format!("the limit is called `{}` in answers", printable(name));
-        let hint = "names in answers have letters, digits, `-`, `_`, `.` and spaces; `replaces` uses the name as written";
+        let public = escape_quoted(text);
+        let message = format!(
+            "the limit is called `{}` in headers and metrics, and `{}` in `current_limit.name`",
+            printable(if name.is_empty() { "-" } else { name }),
+            printable(&public)
+        );
+        let hint = "names in headers have letters, digits, `-`, `_`, `.` and spaces; `replaces` uses the name as written";
         reader.push(Diagnostic::warning("name-changed", node.span, message).hint(hint));
     }
     let name = if name.is_empty() { "-" } else { name };

@@ -32,6 +32,10 @@ impl<'r> Reader<'r> {
     pub fn list<'n>(&mut self, node: &'n Node) -> Option<&'n [Node]> {
         match &node.kind {
             NodeKind::Seq(items) => Some(items),
+            NodeKind::Map(_) => {
+                self.wrong_type_hint(node, "a list", "write each item of a list with `- ` in front of it");
+                None
+            }
             _ => {
                 self.wrong_type(node, "a list");
                 None

@@ -45,10 +45,10 @@ async fn one_process_acquires_and_another_renews_and_releases() {
     assert_eq!(remaining(&stores[0], "door", &lock).await, 0);
 }
 
-/// The digits of a token that are authenticated. The ttl follows: a holder may ask for any ttl.
-const SEALED_DIGITS: usize = 64;
+/// The digits of a token, with its ttl.
+const DIGITS: usize = 80;
 
-/// A token authenticates the end and the fencing token of its lease too, whether the lease is held or not.
+/// A token authenticates the end, the fencing token and the ttl of its lease too, whether the lease is held or not.
 #[tokio::test]
 async fn a_token_with_a_changed_digit_is_invalid() {
     let server = RedisServer::start();
@@ -60,14 +60,14 @@ async fn a_token_with_a_changed_digit_is_invalid() {
         let other = if &text[digit..=digit] == "0" { "1" } else { "0" };
         format!("{}{other}{}", &text[..digit], &text[digit + 1..]).parse().unwrap()
     };
-    for digit in 0..SEALED_DIGITS {
+    for digit in 0..DIGITS {
         let renewal = stores[0].renew(&door, &changed(digit), None).await.unwrap();
         assert_eq!(renewal, Renewal::WrongOwner, "digit {digit}");
         let release = stores[0].release(&door, &changed(digit)).await.unwrap();
         assert_eq!(release, Release::WrongOwner, "digit {digit}");
     }
     assert_eq!(stores[0].release(&door, &lease.token).await.unwrap(), Release::Released);
-    for digit in 0..SEALED_DIGITS {
+    for digit in 0..DIGITS {
         assert_eq!(stores[0].release(&door, &changed(digit)).await.unwrap(), Release::WrongOwner);
     }
 }
@@ -89,8 +89,8 @@ async fn a_renewal_without_a_ttl_keeps_that_of_the_lease() {
     assert_eq!((renewed.ttl(), renewed.token.ttl()), (short, Some(short)), "the limit has an hour");
     let renewed = renewed_for(&renewed.token, Some(shorter)).await;
     assert_eq!(renewed_for(&renewed.token, None).await.ttl(), shorter, "the last one counts");
-    let without_ttl = token.to_string()[..64].parse().unwrap();
-    assert_eq!(renewed_for(&without_ttl, None).await.ttl(), Nanos::new(3_600_000_000_000));
+    let cut = token.to_string()[..64].parse().unwrap();
+    assert_eq!(stores[1].renew(&door, &cut, None).await.unwrap(), Renewal::WrongOwner, "the ttl is sealed");
 }
 
 #[tokio::test]

@@ -88,6 +88,55 @@ fn tests_of_rules_are_skipped() {
     assert!(report.contains("= help: run the tests with `tidegate check RULES --tests FILE`"), "{report}");
 }
 
+/// Rules beside the tests do not keep the tests from running.
+#[test]
+fn rules_beside_tests_are_skipped() {
+    let tests = "tests:\n  - name: t\n    steps: [ { request: {}, expect: allowed } ]\n";
+    let directory = TestDirectory::new("rules-beside-tests");
+    directory.write("a.yaml", rule("one", "first"));
+    directory.write("envoy.yaml", "domain: edge\ndescriptors: []\n");
+    directory.write("a-tests.yaml", tests);
+    let loaded = rules::RuleTests::load(std::slice::from_ref(&directory.0)).expect("tests");
+    assert_eq!(loaded.count(), 1);
+    let only_rules = TestDirectory::new("only-rules");
+    only_rules.write("a.yaml", rule("one", "first"));
+    let report =
+        rules::RuleTests::load(std::slice::from_ref(&only_rules.0)).expect_err("no tests").to_string();
+    assert!(report.starts_with("error[empty-directory]: the directory has no files of tests\n"), "{report}");
+    let file = only_rules.0.join("a.yaml");
+    assert!(rules::RuleTests::load(&[file]).is_err(), "a file that is named must have tests");
+}
+
+/// Reading from it would block.
+#[cfg(unix)]
+#[test]
+fn a_pipe_with_the_name_of_a_rules_file_is_an_error() {
+    for (name, content) in
+        [("native", rule("one", "first")), ("envoy", "domain: edge\ndescriptors: []\n".to_owned())]
+    {
+        let directory = TestDirectory::new(&format!("pipe-{name}"));
+        directory.write("a.yaml", content);
+        let made = std::process::Command::new("mkfifo").arg(directory.0.join("b.yaml")).status();
+        assert!(made.expect("mkfifo runs").success());
+        let report = directory.load_errors(std::slice::from_ref(&directory.0));
+        assert!(report.starts_with("error[not-a-file]: it is not a regular file\n--> "), "{report}");
+    }
+}
+
+/// Directories with two dots belong to a ConfigMap. Files do not.
+#[test]
+fn files_with_two_dots_are_listed() {
+    for content in [rule("one", "first"), "domain: edge\ndescriptors: []\n".to_owned()] {
+        let directory = TestDirectory::new("two-dots");
+        directory.write("a.yaml", content.clone());
+        directory.write("..2026_11_16/b.yaml", content);
+        let path = directory.write("..b.yaml", "not YAML: [");
+        let loaded = rules::load(std::slice::from_ref(&directory.0)).expect("rules");
+        let skipped: Vec<&str> = loaded.report.skipped().iter().map(|file| &*file.path).collect();
+        assert_eq!(skipped, [&*path.to_string_lossy()]);
+    }
+}
+
 /// A ConfigMap as Kubernetes mounts it: links into a directory that is a link itself.
 #[cfg(unix)]
 #[test]
@@ -122,7 +171,7 @@ error[empty-directory]: the directory has no rules files
 
 error[not-a-file]: it is neither a file nor a directory
 --> /dev/null
- = help: name a file or a directory
+ = help: use a regular file or a directory
 
 3 errors, 0 warnings
 ";

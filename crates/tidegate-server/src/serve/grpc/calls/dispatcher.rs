@@ -49,7 +49,7 @@ pub struct Dispatcher {
 impl Dispatcher {
     /// For one connection.
     pub fn new(shared: Arc<GrpcShared>) -> Self {
-        let held = shared.app.connections_memory.reserve_nothing();
+        let held = shared.app.connections_memory.reserve_nothing(Protocol::Grpc);
         Self {
             held,
             shared,

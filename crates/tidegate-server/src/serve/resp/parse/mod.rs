@@ -10,12 +10,15 @@ use smallvec::SmallVec;
 
 use super::inline;
 use super::protocol_error::{ProtocolError, WrongProtocol};
+use crate::json::request_bounds;
 use length::ParsedLength;
 
 pub(crate) use length::LengthErrors;
 
-/// Maximum number of arguments: the name, a token, a domain, 64 attributes with values, a cost and a ttl.
-pub const ARGUMENTS_MAX: usize = 3 + 2 * 64 + 4;
+/// Every command may have this many arguments: the name, a token, a domain, an attribute with its value, a cost and a ttl.
+const ARGUMENTS_ALWAYS: usize = 3 + 2 + 4;
+/// Memory for this many arguments is kept from one command to the next.
+const SPANS_KEPT_MAX: usize = 256;
 /// Maximum total size of a command's arguments, in bytes.
 pub const COMMAND_BYTES_MAX: usize = 1 << 20;
 /// Maximum length of a line, in bytes, as in Redis.
@@ -24,6 +27,12 @@ pub const INLINE_BYTES_MAX: usize = 64 << 10;
 pub const UNAUTHENTICATED_ARGUMENTS_MAX: usize = 10;
 /// Maximum size of a command before authentication, in bytes.
 pub const UNAUTHENTICATED_BYTES_MAX: usize = 16 << 10;
+
+/// Maximum number of arguments: the name, a token, a domain, as many attributes with values as a request may have, a cost
+/// and a ttl.
+pub fn arguments_max() -> usize {
+    3 + 2 * request_bounds().entries_max + 4
+}
 
 /// Whether the client has authenticated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -164,6 +173,7 @@ impl Parser {
     #[inline]
     fn begin(&mut self, first: u8) -> Result<(), ProtocolError> {
         self.spans.clear();
+        self.spans.shrink_to(SPANS_KEPT_MAX);
         (self.at, self.bytes) = (0, 0);
         (self.stage, self.source) = match first {
             b'*' => (Stage::Count, SpanSource::Input),
@@ -185,7 +195,7 @@ impl Parser {
             if auth == AuthState::Unauthenticated && number > UNAUTHENTICATED_ARGUMENTS_MAX {
                 return Err(ProtocolError::UnauthenticatedArguments);
             }
-            if number > ARGUMENTS_MAX {
+            if number > ARGUMENTS_ALWAYS && number > arguments_max() {
                 return Err(ProtocolError::InvalidCount);
             }
             (self.arguments_left, self.at, self.stage) = (number, count.end, Stage::Arguments);

@@ -71,10 +71,10 @@ fn protocol_errors() {
     let long_bulk = [b"*1\r\n$", "1".repeat(21).as_bytes()].concat();
     let long_line = vec![b'a'; INLINE_BYTES_MAX + 1];
     let long_ended = [vec![b'a'; INLINE_BYTES_MAX + 1], b"\r\n".to_vec()].concat();
-    let too_many = format!("*{}\r\n", ARGUMENTS_MAX + 1);
+    let too_many = format!("*{}\r\n", arguments_max() + 1);
     let too_large = format!("*1\r\n${}\r\n", COMMAND_BYTES_MAX + 1);
     let together = format!("*2\r\n$1\r\na\r\n${COMMAND_BYTES_MAX}\r\n");
-    let crowded = "a ".repeat(ARGUMENTS_MAX + 1) + "\r\n";
+    let crowded = "a ".repeat(arguments_max() + 1) + "\r\n";
     let cases: [(&[u8], ProtocolError); 33] = [
         (b"*a\r\n", E::InvalidCount),
         (b"*\r\n", E::InvalidCount),
@@ -144,13 +144,15 @@ fn unauthenticated_clients_have_lower_limits() {
 /// The largest command, byte by byte. This test is slow if the parser reads old bytes again.
 #[test]
 fn the_largest_command() {
-    let sizes = [1, COMMAND_BYTES_MAX - ARGUMENTS_MAX + 1].into_iter().chain([1; ARGUMENTS_MAX - 2]);
-    let mut bytes = format!("*{ARGUMENTS_MAX}\r\n").into_bytes();
+    let arguments = arguments_max();
+    let sizes =
+        [1, COMMAND_BYTES_MAX - arguments + 1].into_iter().chain(std::iter::repeat_n(1, arguments - 2));
+    let mut bytes = format!("*{arguments}\r\n").into_bytes();
     for size in sizes {
         bytes.extend_from_slice(format!("${size}\r\n").as_bytes());
         bytes.extend(std::iter::repeat_n(b'x', size));
         bytes.extend_from_slice(b"\r\n");
     }
     let (commands_read, error) = commands(&bytes, &[1], AuthState::Authenticated);
-    assert_eq!((commands_read.len(), commands_read[0].len(), error), (1, ARGUMENTS_MAX, None));
+    assert_eq!((commands_read.len(), commands_read[0].len(), error), (1, arguments, None));
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::store_url::store_url;
-use super::table::is_true;
+use super::values::is_true;
 use super::{Environment, FromVariables};
 
 /// The arguments for the settings that no other source sets. The defaults are those of envoyproxy/ratelimit: it listens

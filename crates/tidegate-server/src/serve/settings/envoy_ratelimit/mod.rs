@@ -4,6 +4,7 @@
 //! table.rs      each variable: the setting that it becomes, or what to use instead
 //! arguments.rs  the values, as arguments of `tidegate serve`
 //! store_url.rs  the variables of Redis, as the URL of a store
+//! values.rs     which values are accepted
 //! ```
 //!
 //! Names such as `HOST` and `PORT` are set for other reasons on many machines. So the variables are read only if one of
@@ -14,11 +15,14 @@
 mod arguments;
 mod store_url;
 mod table;
+mod values;
 
 use std::ffi::OsString;
 
 use clap::ValueEnum;
 use tidegate::rules::{Domain, Lookup};
+
+use super::{ServeArgs, StoreLocation};
 
 pub use table::{Use, VARIABLES, Variable};
 
@@ -56,36 +60,46 @@ pub(super) struct FromVariables {
     pub warnings: Vec<String>,
 }
 
-/// Reads the variables. `is_set` tells whether another source has a setting.
+/// Reads the variables. `is_set` tells whether another source has a setting. The errors are variables with values that
+/// are not accepted.
 pub(super) fn read(
     mode: EnvoyRatelimitEnv,
     environment: impl Environment,
     is_set: impl Fn(&str) -> bool,
-) -> FromVariables {
+) -> Result<FromVariables, Vec<String>> {
     let is_active = match mode {
         EnvoyRatelimitEnv::Auto => MARKERS.iter().any(|name| environment(name).is_some()),
         EnvoyRatelimitEnv::On => true,
         EnvoyRatelimitEnv::Off => false,
     };
     if !is_active {
-        return FromVariables::default();
+        return Ok(FromVariables::default());
+    }
+    let problems = values::problems(&environment, &is_set);
+    if !problems.is_empty() {
+        return Err(problems);
     }
     let mut found = arguments::arguments(&environment, is_set);
     found.warnings.extend(VARIABLES.iter().filter_map(|variable| variable.warning(&environment)));
-    found
+    Ok(found)
 }
 
 /// A warning about variables that are not read, although the rules are for envoyproxy/ratelimit. Names that other
-/// programs use too do not count.
-pub fn unread_variables(mode: EnvoyRatelimitEnv, domains: &[Domain]) -> Option<String> {
-    let is_marked = MARKERS.iter().any(|name| process_environment(name).is_some());
-    let are_read = mode == EnvoyRatelimitEnv::On || (mode == EnvoyRatelimitEnv::Auto && is_marked);
+/// programs use too do not count, except for those of Redis while counters are in memory.
+pub fn unread_variables(args: &ServeArgs, domains: &[Domain]) -> Option<String> {
     let is_for_envoy = domains.iter().any(|domain| domain.lookup == Lookup::DescriptorTree);
-    if mode == EnvoyRatelimitEnv::Off || are_read || !is_for_envoy {
+    is_for_envoy.then(|| unread(args.envoy_ratelimit_env, &process_environment, &args.store)).flatten()
+}
+
+fn unread(mode: EnvoyRatelimitEnv, environment: &impl Environment, store: &StoreLocation) -> Option<String> {
+    let is_marked = MARKERS.iter().any(|name| environment(name).is_some());
+    if mode != EnvoyRatelimitEnv::Auto || is_marked {
         return None;
     }
-    let unread = VARIABLES.iter().filter(|variable| !variable.is_common());
-    let unread = unread.filter(|variable| process_environment(variable.name).is_some());
+    let counts = |variable: &&Variable| {
+        !variable.is_common() || (*store == StoreLocation::Memory && variable.name.starts_with("REDIS_"))
+    };
+    let unread = VARIABLES.iter().filter(counts).filter(|variable| environment(variable.name).is_some());
     let names: Vec<&str> = unread.map(|variable| variable.name).collect();
     (!names.is_empty()).then(|| {
         format!(

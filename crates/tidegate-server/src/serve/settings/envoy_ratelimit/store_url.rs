@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use tidegate_core::text::percent_encode;
 
 use super::Environment;
-use super::table::is_true;
+use super::values::is_true;
 
 /// The URL of the store, if there is one. The error is a warning.
 pub(super) fn store_url(environment: &impl Environment) -> Result<Option<String>, String> {

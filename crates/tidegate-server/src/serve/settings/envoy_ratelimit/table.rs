@@ -2,6 +2,7 @@
 //! same table, which a test compares.
 
 use super::Environment;
+use super::values::is_false;
 
 /// A variable, and what becomes of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -217,14 +218,4 @@ impl Variable {
             )
         })
     }
-}
-
-/// Whether a value is false for Go's `strconv.ParseBool`.
-fn is_false(value: &str) -> bool {
-    matches!(value, "0" | "f" | "F" | "false" | "FALSE" | "False")
-}
-
-/// Whether a value is true for Go's `strconv.ParseBool`.
-pub(super) fn is_true(value: &str) -> bool {
-    matches!(value, "1" | "t" | "T" | "true" | "TRUE" | "True")
 }

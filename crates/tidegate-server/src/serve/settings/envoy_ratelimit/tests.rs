@@ -6,7 +6,7 @@ use super::*;
 fn found(variables: &[(&str, &str)], set: &[&str]) -> (Vec<String>, Vec<String>) {
     let environment =
         |name: &str| variables.iter().find(|(other, _)| *other == name).map(|(_, value)| (*value).to_owned());
-    let found = read(EnvoyRatelimitEnv::Auto, environment, |setting| set.contains(&setting));
+    let found = read(EnvoyRatelimitEnv::Auto, environment, |setting| set.contains(&setting)).unwrap();
     (found.arguments.iter().map(|text| text.to_str().unwrap().to_owned()).collect(), found.warnings)
 }
 
@@ -23,10 +23,10 @@ fn nothing_is_read_without_a_marker() {
         [("HOST", "10.0.0.1"), ("PORT", "3000"), ("REDIS_URL", "redis:6379"), ("SHADOW_MODE", "true")];
     assert_eq!(found(&variables, &[]), (vec![], vec![]));
     let environment = |name: &str| (name == "PORT").then(|| "3000".to_owned());
-    let on = read(EnvoyRatelimitEnv::On, environment, |_| false);
+    let on = read(EnvoyRatelimitEnv::On, environment, |_| false).unwrap();
     assert!(on.arguments.contains(&"--http=0.0.0.0:3000".into()), "{on:?}");
     let environment = |name: &str| (name == "RUNTIME_ROOT").then(|| "/x".to_owned());
-    assert_eq!(read(EnvoyRatelimitEnv::Off, environment, |_| false), FromVariables::default());
+    assert_eq!(read(EnvoyRatelimitEnv::Off, environment, |_| false), Ok(FromVariables::default()));
 }
 
 #[test]
@@ -149,4 +149,59 @@ fn no_variable_is_ignored_silently() {
             }
         }
     }
+}
+
+/// envoyproxy/ratelimit does not start with such a value. Taken as false, it would turn TLS off.
+#[test]
+fn a_value_that_is_not_accepted_is_an_error() {
+    let problems = |name: &str, value: &str, set: &[&str]| {
+        let environment = |asked: &str| match asked {
+            "RUNTIME_ROOT" => Some("/x".to_owned()),
+            _ => (asked == name).then(|| value.to_owned()),
+        };
+        read(EnvoyRatelimitEnv::Auto, environment, |setting| set.contains(&setting)).err().unwrap_or_default()
+    };
+    for (name, value, accepted) in [
+        ("GRPC_SERVER_USE_TLS", "yes", "true or false"),
+        ("REDIS_TLS", "on", "true or false"),
+        ("SHADOW_MODE", "maybe", "true or false"),
+        ("MERGE_DOMAIN_CONFIG", "tRUE", "true or false"),
+        ("RUNTIME_IGNOREDOTFILES", "2", "true or false"),
+        ("STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT", " true", "true or false"),
+        ("REDIS_TYPE", "weird", "single, cluster or sentinel"),
+        ("REDIS_TYPE", "or", "single, cluster or sentinel"),
+        ("REDIS_SOCKET_TYPE", "udp", "tcp or unix"),
+        ("PORT", "http", "a port"),
+        ("GRPC_PORT", "70000", "a port"),
+        ("NEAR_LIMIT_RATIO", "most", "a number"),
+        ("LOG_LEVEL", "loud", "warning"),
+    ] {
+        let problems = problems(name, value, &[]);
+        assert_eq!(problems.len(), 1, "{name}={value}: {problems:?}");
+        let has = |text: &str| problems[0].contains(text);
+        assert!(has(name) && has(&format!("`{value}`")) && has(accepted), "{problems:?}");
+    }
+    for value in ["1", "t", "T", "true", "TRUE", "True", "0", "f", "F", "false", "FALSE", "False"] {
+        assert_eq!(problems("REDIS_TLS", value, &[]), [] as [&str; 0]);
+    }
+    assert_eq!(problems("REDIS_TYPE", "CLUSTER", &[]), [] as [&str; 0]);
+    assert_eq!(problems("PORT", "http", &["http"]), [] as [&str; 0], "other sources have precedence");
+}
+
+#[test]
+fn variables_that_are_not_read_are_named() {
+    let unread_of = |variables: &[(&str, &str)], store| {
+        let environment = |name: &str| {
+            variables.iter().find(|(other, _)| *other == name).map(|(_, value)| (*value).to_owned())
+        };
+        unread(EnvoyRatelimitEnv::Auto, &environment, &store).unwrap_or_default()
+    };
+    let redis = [("REDIS_URL", "redis:6379"), ("USE_STATSD", "false"), ("PORT", "80")];
+    let warning = unread_of(&redis, StoreLocation::Memory);
+    assert!(warning.contains("not read: USE_STATSD, REDIS_URL ("), "{warning}");
+    assert!(unread_of(&redis[..1], StoreLocation::Memory).contains("REDIS_URL"));
+    assert!(unread_of(&redis, StoreLocation::Url("redis://r".into())).contains("not read: USE_STATSD ("));
+    assert_eq!(unread_of(&redis[..1], StoreLocation::Url("redis://r".into())), "", "a common name");
+    assert_eq!(unread_of(&[("PORT", "80")], StoreLocation::Memory), "");
+    assert_eq!(unread_of(&[("RUNTIME_ROOT", "/x"), ("USE_STATSD", "false")], StoreLocation::Memory), "");
 }
