@@ -35,21 +35,36 @@ fn loom_yield() {
     loom::thread::yield_now();
 }
 
-/// `len` zeroed words, or none if memory cannot be reserved. The operating system provides pages when they are first
-/// written, so words that are never written use no memory.
-pub(crate) fn zeroed_u64(len: usize) -> Option<Box<[AtomicU64]>> {
-    #[cfg(not(loom))]
-    return bytemuck::allocation::try_zeroed_slice_box(len).ok();
-    #[cfg(loom)]
-    return Some((0..len).map(|_| AtomicU64::new(0)).collect());
+/// `len` zeroed values, or none if memory cannot be reserved. The operating system provides pages when they are first
+/// written, so values that are never written use no memory.
+#[cfg(not(loom))]
+pub(crate) fn zeroed<T: bytemuck::Zeroable>(len: usize) -> Option<Box<[T]>> {
+    bytemuck::allocation::try_zeroed_slice_box(len).ok()
 }
 
-/// As [`zeroed_u64`], with 32-bit words.
-pub(crate) fn zeroed_u32(len: usize) -> Option<Box<[AtomicU32]>> {
-    #[cfg(not(loom))]
-    return bytemuck::allocation::try_zeroed_slice_box(len).ok();
-    #[cfg(loom)]
-    return Some((0..len).map(|_| AtomicU32::new(0)).collect());
+/// Loom's atomics are not plain memory.
+#[cfg(loom)]
+pub(crate) fn zeroed<T: LoomZeroed>(len: usize) -> Option<Box<[T]>> {
+    Some((0..len).map(|_| T::zeroed()).collect())
+}
+
+#[cfg(loom)]
+pub(crate) trait LoomZeroed {
+    fn zeroed() -> Self;
+}
+
+#[cfg(loom)]
+impl LoomZeroed for AtomicU32 {
+    fn zeroed() -> Self {
+        Self::new(0)
+    }
+}
+
+#[cfg(loom)]
+impl<const N: usize> LoomZeroed for [AtomicU64; N] {
+    fn zeroed() -> Self {
+        std::array::from_fn(|_| AtomicU64::new(0))
+    }
 }
 
 /// Locks, also after a panic in another thread: no critical section here leaves its data in an inconsistent state.

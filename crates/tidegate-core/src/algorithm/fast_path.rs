@@ -2,14 +2,14 @@
 //!
 //! Nearly every request costs one unit, finds its key, and is admitted. For this case the numbers that do not depend on the
 //! key are computed once per counter. A decision then takes some additions and comparisons. It takes a multiplication or
-//! two for what is left, and no division. In every other case a path returns `None`: denied, a new window, a state under
-//! another L, a time that stepped back, a product that does not fit 62 bits. The caller then asks the
-//! [algorithm](super::LimitAlgorithm), which stays the definition: `tests/it/properties/fast_path.rs` holds every path to
-//! it, in state and outcome.
+//! two for what is left, and no division. A flood that is denied is common too, so [`FastPath::denial`] decides that for
+//! most algorithms. In every other case a path returns `None`: a new window, a state under another L, a time that stepped
+//! back, a product that does not fit 62 bits. The caller then asks the [algorithm](super::LimitAlgorithm), which stays the
+//! definition: `tests/it/properties/fast_path.rs` holds every path to it, in state and outcome.
 
 use std::hint::select_unpredictable;
 
-use super::{Algorithm, PackedAlgorithm, SlidingWindow};
+use super::{Algorithm, CountDenied, PackedAlgorithm, SlidingWindow};
 use crate::divisor::Divisor;
 use crate::packed_state::SPARE_INSTANT_BITS;
 use crate::{Nanos, Outcome, OutcomeKind, PackedState, Timestamp, Wait};
@@ -55,6 +55,7 @@ pub(super) struct BucketPath {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FixedWindowPath {
     pub limit: u64,
+    pub count_denied: CountDenied,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +78,8 @@ impl FastPath {
                 PathByAlgorithm::Bucket(BucketPath { delay_mask: u64::MAX, ..bucket.as_gcra().fast_path()? })
             }
             PackedAlgorithm::FixedWindow(window) => {
-                PathByAlgorithm::FixedWindow(FixedWindowPath { limit: window.rate().limit() })
+                let (limit, count_denied) = (window.rate().limit(), window.count_denied);
+                PathByAlgorithm::FixedWindow(FixedWindowPath { limit, count_denied })
             }
             PackedAlgorithm::SlidingWindow(window) => PathByAlgorithm::SlidingWindow(window.fast_path()),
         }))
@@ -91,6 +93,17 @@ impl FastPath {
             PathByAlgorithm::Bucket(path) => path.charge(words, now_ns),
             PathByAlgorithm::FixedWindow(path) => path.charge(words, now_ns),
             PathByAlgorithm::SlidingWindow(path) => path.charge(words, now_ns),
+        }
+    }
+
+    /// The outcome of a unit that the limit denies and does not count. `None` if it is admitted, or not decided here.
+    #[inline]
+    pub fn denial(&self, state: PackedState, now: Timestamp) -> Option<Outcome> {
+        let (words, now_ns) = (state.to_words(), now.as_nanos());
+        match &self.0 {
+            PathByAlgorithm::Bucket(path) => path.denial(words, now_ns),
+            PathByAlgorithm::FixedWindow(path) => path.denial(words, now_ns),
+            PathByAlgorithm::SlidingWindow(_) => None,
         }
     }
 
@@ -142,6 +155,23 @@ impl BucketPath {
         })
     }
 
+    /// The unit fits when the arrival time is no further ahead than its reach.
+    #[inline]
+    fn denial(&self, [whole_ns, remainder]: [u64; 2], now_ns: u64) -> Option<Outcome> {
+        let ahead_ns = whole_ns.checked_sub(now_ns).filter(|_| remainder < self.limit)?;
+        let excess_ns = ahead_ns.checked_sub(self.reach_ns)?;
+        let rounds_up = remainder > self.reach_remainder;
+        let is_denied = excess_ns > 0 || rounds_up;
+        is_denied.then(|| Outcome {
+            kind: OutcomeKind::Denied,
+            remaining: 0,
+            retry_after: Wait::of(Nanos::new(u128::from(excess_ns) + u128::from(rounds_up))),
+            reset_after: Nanos::new(u128::from(ahead_ns) + u128::from(remainder > 0)),
+            delay: Nanos::ZERO,
+            over: 0,
+        })
+    }
+
     /// How many intervals fit between the arrival time and its reach: their distance in 1/L ns, divided by W.
     #[inline(always)]
     fn remaining(&self, [free_ns, remainder]: [u64; 2]) -> u64 {
@@ -162,6 +192,25 @@ impl FixedWindowPath {
             rest: [self.limit - used - 1, 0],
             reset_after_ns: (last_ns - now_ns).checked_add(1)?,
             delay_ns: 0,
+        })
+    }
+
+    /// The unit fits when the window is over. A limit of zero has no such window.
+    #[inline]
+    fn denial(&self, [last_ns, used]: [u64; 2], now_ns: u64) -> Option<Outcome> {
+        let outlasts = used >> 63 != 0;
+        if self.count_denied != CountDenied::Never || self.limit == 0 || outlasts {
+            return None;
+        }
+        let over = used.checked_sub(self.limit)?;
+        let end_after = Nanos::new(u128::from(last_ns.checked_sub(now_ns)?) + 1);
+        Some(Outcome {
+            kind: OutcomeKind::Denied,
+            remaining: 0,
+            retry_after: Wait::of(end_after),
+            reset_after: end_after,
+            delay: Nanos::ZERO,
+            over,
         })
     }
 }

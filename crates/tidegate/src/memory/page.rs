@@ -23,7 +23,7 @@ use super::owners::{OWNER_MASK, OWNERS, Owner, fair_counts};
 use crate::sync::{AtomicU64, Ordering, spin_or_yield};
 
 /// Words in a page. Under loom, a page has one group of slots.
-pub(super) const PAGE_WORDS: usize = if cfg!(loom) { HEADER_WORDS + GROUP_SLOTS * SLOT_WORDS } else { 512 };
+const PAGE_WORDS: usize = if cfg!(loom) { HEADER_WORDS + GROUP_SLOTS * SLOT_WORDS } else { 512 };
 /// Bytes in a page.
 pub(super) const PAGE_BYTES: usize = PAGE_WORDS * size_of::<u64>();
 
@@ -47,10 +47,13 @@ const DEPTH: usize = 2;
 const IDLE_FROM: usize = 3;
 const LOW_BITS: usize = 4;
 
+/// The memory of a page.
+pub(super) type PageWords = [AtomicU64; PAGE_WORDS];
+
 /// A page that any thread may read.
 #[derive(Clone, Copy)]
 pub(super) struct Page<'a> {
-    words: &'a [AtomicU64; PAGE_WORDS],
+    words: &'a PageWords,
 }
 
 /// An even version. What was read between taking it and finding it unchanged is consistent.
@@ -81,7 +84,7 @@ pub(super) struct LockedPage<'a> {
 
 impl<'a> Page<'a> {
     #[inline]
-    pub(super) fn new(words: &'a [AtomicU64; PAGE_WORDS]) -> Self {
+    pub(super) fn new(words: &'a PageWords) -> Self {
         Self { words }
     }
 
@@ -101,14 +104,14 @@ impl<'a> Page<'a> {
     /// The slot of `tag`.
     #[inline(always)]
     pub(super) fn find(self, tag: u64) -> Option<PageSlot> {
-        let first = slot(home_group(tag), home_lane(tag));
+        let first = home_slot(tag);
         if is_same_key(self.tag(first), tag) { Some(first) } else { self.find_elsewhere(tag) }
     }
 
     /// The words of the slot of `tag`. As [`find`](Self::find), for the fast path: an index would be checked at each use.
     #[inline(always)]
     pub(super) fn find_words(self, tag: u64) -> Option<SlotWords<'a>> {
-        let first = SlotWords(self.slot(slot(home_group(tag), home_lane(tag))));
+        let first = SlotWords(self.slot(home_slot(tag)));
         if first.is_of(tag) { Some(first) } else { self.find_words_elsewhere(tag) }
     }
 
@@ -123,7 +126,7 @@ impl<'a> Page<'a> {
     /// Loads the words that a decision about `tag` needs first, and returns them mixed.
     #[inline(always)]
     pub(super) fn touch(self, tag: u64) -> u64 {
-        let [tag_word, _, last_word] = self.slot(slot(home_group(tag), home_lane(tag)));
+        let [tag_word, _, last_word] = self.slot(home_slot(tag));
         let words = [&self.words[VERSION], tag_word, last_word];
         words.iter().fold(0, |mixed, word| mixed ^ word.load(Ordering::Relaxed))
     }
@@ -427,18 +430,24 @@ fn is_same_key(stored_tag: u64, tag: u64) -> bool {
     stored_tag ^ tag <= OWNER_MASK
 }
 
-/// The group where a search for `tag` begins. Its bits choose the page only in very large tables.
-#[inline]
-fn home_group(tag: u64) -> usize {
-    #[allow(clippy::cast_possible_truncation, reason = "below GROUPS")]
-    return (((tag >> 32) * GROUPS as u64) >> 32) as usize;
+/// The slot where `tag` is put if it is free, so that most keys are found at the first attempt. Its bits choose the page
+/// only in very large tables.
+#[inline(always)]
+fn home_slot(tag: u64) -> PageSlot {
+    #[allow(clippy::cast_possible_truncation, reason = "below GROUPS * GROUP_SLOTS")]
+    return PageSlot((((tag >> 32) * (GROUPS * GROUP_SLOTS) as u64) >> 32) as usize);
 }
 
-/// The lane of the home group where `tag` is put if it is free, so that most keys are found at the first attempt.
+/// The group where a search for `tag` begins.
+#[inline]
+fn home_group(tag: u64) -> usize {
+    home_slot(tag).0 / GROUP_SLOTS
+}
+
+/// The lane of the home group where `tag` is put if it is free.
 #[inline]
 fn home_lane(tag: u64) -> usize {
-    #[allow(clippy::cast_possible_truncation, reason = "below GROUP_SLOTS")]
-    return (tag >> 29) as usize % GROUP_SLOTS;
+    home_slot(tag).0 % GROUP_SLOTS
 }
 
 /// The slots of a group, starting at the home lane of `tag`.

@@ -167,6 +167,11 @@ impl MemoryStore {
             return Decision::merge(&self.transact(&Plan::of_one(charge), now, None).0);
         }
         let counter = charge.counter;
+        if let (FastMiss::Read(state), Some(path)) = (&miss, counter.fast_path())
+            && let Some(denial) = path.denial(*state, now)
+        {
+            return Decision::of_one(denial);
+        }
         let timed_cost = TimedCost { now, cost: charge.cost };
         match counter.algorithm() {
             Algorithm::Packed(algorithm) => match algorithm {

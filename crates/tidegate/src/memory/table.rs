@@ -15,8 +15,8 @@
 use tidegate_core::Timestamp;
 
 use super::budget::Budget;
-use super::page::{LockedPage, PAGE_BYTES, PAGE_WORDS, Page, PageEntry};
-use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering, lock, zeroed_u32, zeroed_u64};
+use super::page::{LockedPage, PAGE_BYTES, Page, PageEntry, PageWords};
+use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering, lock, zeroed};
 
 /// The bits that choose one of the first pages. There are enough pages that a few hot keys on many cores rarely contend for
 /// the lock of one, and enough bits for the [owners](super::owners).
@@ -24,15 +24,12 @@ pub(super) const DEPTH_MIN: u32 = if cfg!(loom) { 0 } else { 6 };
 /// How many bits more the directory may have than evenly filled pages need. Hashes are random, so the last of these
 /// bits are practically never used. If they are, pages that cannot be split evict states instead.
 const DEPTH_SLACK: u32 = 4;
-const CACHE_LINE_BYTES: usize = 64;
 /// Eight TiB, and the largest number that can be doubled in 32 bits.
 const PAGES_MAX: u32 = 1 << 31;
 
 /// A fixed reservation of pages, and the directory that finds them.
 pub(super) struct Table {
-    words: Box<[AtomicU64]>,
-    /// Words before the first cache line boundary.
-    alignment_words: usize,
+    reserved: Box<[PageWords]>,
     directory: Box<[AtomicU32]>,
     /// The bits of a tag that the directory uses.
     mask: AtomicU64,
@@ -48,22 +45,17 @@ impl Table {
         let pages_min = 1_u32 << DEPTH_MIN;
         let pages_max = u32::try_from(bytes_max / PAGE_BYTES).unwrap_or(u32::MAX);
         let mut pages_max = pages_max.clamp(pages_min, PAGES_MAX);
-        let (words, directory, alignment_words) = loop {
+        let (reserved, directory) = loop {
             let depth_max = pages_max.next_power_of_two().trailing_zeros() + DEPTH_SLACK;
-            let line_words = CACHE_LINE_BYTES / size_of::<u64>();
-            let words = zeroed_u64(pages_max as usize * PAGE_WORDS + line_words);
-            if let (Some(words), Some(directory)) = (words, zeroed_u32(1 << depth_max)) {
-                // Under loom the address must not matter, because loom repeats each run.
-                let first = if cfg!(loom) { 0 } else { words.as_ptr() as usize };
-                let past_line = first % CACHE_LINE_BYTES / size_of::<u64>();
-                break (words, directory, (line_words - past_line) % line_words);
+            let parts = (zeroed(pages_max as usize), zeroed(1 << depth_max));
+            if let (Some(reserved), Some(directory)) = parts {
+                break (reserved, directory);
             }
             assert!(pages_max > pages_min, "no memory for {pages_min} pages of {PAGE_BYTES} bytes");
             pages_max = (pages_max / 2).max(pages_min);
         };
         let table = Self {
-            words,
-            alignment_words,
+            reserved,
             directory,
             mask: AtomicU64::new(u64::from(pages_min) - 1),
             pages: AtomicU32::new(pages_min),
@@ -99,11 +91,7 @@ impl Table {
 
     #[inline(always)]
     pub(super) fn page(&self, page: u32) -> Page<'_> {
-        let start = self.alignment_words + page as usize * PAGE_WORDS;
-        match self.words[start..].first_chunk() {
-            Some(words) => Page::new(words),
-            None => beyond_reserved(),
-        }
+        Page::new(&self.reserved[page as usize])
     }
 
     /// How many pages are in use.
@@ -197,13 +185,6 @@ impl Table {
     fn directory_entries(&self) -> usize {
         address(self.mask.load(Ordering::Acquire)) + 1
     }
-}
-
-/// Without the number, which every caller would have to keep for the message.
-#[cold]
-#[inline(never)]
-fn beyond_reserved() -> ! {
-    unreachable!("a page beyond the reserved ones")
 }
 
 /// The bits of a tag that choose its page, lowest first.

@@ -71,13 +71,19 @@ fn a_lease_without_memory_is_refused_by_every_call() {
     let decision = limiter.check("new", 1);
     assert!(!decision.is_allowed() && decision.lease_memory_full, "{decision:?}");
     assert_eq!(decision.retry_after_seconds(), Some(1));
-    // A lease that is held can be renewed, and a released one makes room for another.
+    // A lease that is held can be renewed.
     let (key, lease) = &leases[0];
     let Renewal::Renewed(renewed) = limiter.renew(key.to_le_bytes(), &lease.token, None) else {
         panic!("the lease is held")
     };
     assert_eq!(limiter.release(key.to_le_bytes(), &renewed.token), Release::Released);
-    drop(limiter.try_acquire("new", 1).unwrap());
+    // Released leases make room for another. How many it takes depends on how full its shard is.
+    let released = leases[1..].iter().take_while(|(key, lease)| {
+        assert_eq!(limiter.release(key.to_le_bytes(), &lease.token), Release::Released);
+        limiter.try_acquire("new", 1).is_err()
+    });
+    let released = released.count();
+    assert!(released < leases.len() / 4, "{released} of {}", leases.len());
     // All leases expire.
     clock.advance(Duration::from_secs(3_601));
     assert!(spray(&limiter).len() > 1_000);
