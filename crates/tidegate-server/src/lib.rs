@@ -11,7 +11,7 @@
 //! trace/   tidegate trace: replays a log against a limit
 //! json/    requests in JSON, for serve and check
 //! output   standard output, standard error, exit codes
-//! regular_file  opens files that are read while the server runs
+//! regular_file  opens the files that the server reads
 //! text     text, numbers and durations for people
 //! size     sizes in bytes
 //! ```

@@ -1,4 +1,4 @@
-//! Opens files that are read while the server runs.
+//! Opens the files that the server reads: settings, secrets, certificates and its lock.
 
 use std::fs::{File, OpenOptions};
 use std::io;

@@ -137,6 +137,8 @@ mod queue;
 #[cfg_attr(docsrs, doc(cfg(feature = "redis")))]
 pub mod redis;
 mod refused;
+#[cfg(any(feature = "redis", feature = "rules"))]
+mod regular_file;
 #[cfg(feature = "rules")]
 #[cfg_attr(docsrs, doc(cfg(feature = "rules")))]
 pub mod rules;

@@ -4,7 +4,7 @@
 //! envoyproxy/ratelimit, which reads every file at any depth. So the files in subdirectories, those with other names and
 //! those whose names begin with a dot are read too if they have `descriptors`. What is not read is listed.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
@@ -13,6 +13,7 @@ use super::file_kind::FileKind;
 use super::load::{BYTES_MAX, FILES_MAX};
 use super::yaml::FILE_BYTES_MAX;
 use super::{FileId, LoadOptions};
+use crate::regular_file;
 
 /// Directories are nested this deep at most.
 const DIRECTORY_DEPTH_MAX: usize = 16;
@@ -348,7 +349,7 @@ fn list_directory(directory: &Path) -> io::Result<Vec<DirectoryEntry>> {
 
 fn read_bytes(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(bytes_max).read_to_end(&mut bytes)?;
+    regular_file::open(path)?.take(bytes_max).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

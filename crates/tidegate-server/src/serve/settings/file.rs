@@ -4,7 +4,6 @@
 //! names and parses the values, and there is no second definition of the settings.
 
 use std::ffi::OsString;
-use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
@@ -15,7 +14,7 @@ use tidegate_core::text::did_you_mean;
 
 use super::args::SECRETS;
 use super::is_set;
-use crate::text;
+use crate::{regular_file, text};
 
 /// Arguments that the file cannot set.
 const NOT_FILE_SETTINGS: [&str; 3] = ["config", "help", "version"];
@@ -67,7 +66,7 @@ pub fn read_arguments(
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    match File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)? as u64 {
+    match regular_file::open(path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)? as u64 {
         0..=FILE_BYTES_MAX => Ok(bytes),
         _ => Err(io::Error::other(format!("the file has more than {FILE_BYTES_MAX} bytes"))),
     }

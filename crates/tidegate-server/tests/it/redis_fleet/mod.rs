@@ -8,6 +8,7 @@ mod server;
 mod sharing;
 mod slow_reader;
 mod starting;
+mod unreplicated;
 
 use crate::support::wait_until;
 use redis::Redis;

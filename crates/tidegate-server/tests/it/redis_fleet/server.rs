@@ -1,6 +1,7 @@
 //! A node of a fleet, in this process.
 
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,6 +31,14 @@ pub struct Options {
     pub timeout: Duration,
     /// Bounds of connections with the Redis protocol.
     pub resp: RespBounds,
+    /// The replicas that must have a charge.
+    pub wait_replicas: Option<NonZeroU32>,
+}
+
+impl Options {
+    pub fn new(rules: &str, timeout: Duration) -> Self {
+        Self { domains: domains(rules), timeout, resp: RespBounds::default(), wait_replicas: None }
+    }
 }
 
 /// All listeners in front of an engine with counters in Redis.
@@ -50,7 +59,7 @@ impl Server {
 
     /// A server with this timeout for Redis.
     pub fn start(redis: &Redis, rules: &str, timeout: Duration) -> Self {
-        Self::with(redis, Options { domains: domains(rules), timeout, resp: RespBounds::default() })
+        Self::with(redis, Options::new(rules, timeout))
     }
 
     pub fn with(redis: &Redis, options: Options) -> Self {
@@ -58,6 +67,7 @@ impl Server {
         let runtime = runtime.expect("a runtime");
         let mut settings = RedisSettings::new(redis.url().parse().expect("a valid URL"));
         settings.timeout = options.timeout;
+        settings.wait_replicas = options.wait_replicas;
         let store = runtime.block_on(RedisStore::connect(settings)).unwrap_or_else(|error| panic!("{error}"));
         let store = Arc::new(store);
         let memory = Arc::new(MemoryStore::bounded(1 << 26));

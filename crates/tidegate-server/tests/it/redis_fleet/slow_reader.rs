@@ -30,7 +30,7 @@ fn start_with_slow_reader(redis: &Redis, output_bytes_max: usize) -> (Server, Re
     domains[0].rules[0].name = "x".repeat(ANSWER_BYTES).into();
     let resp =
         RespBounds { output_bytes_max, write_timeout: Duration::from_secs(3_600), ..RespBounds::default() };
-    let server = Server::with(redis, Options { domains, timeout: LONG_TIMEOUT, resp });
+    let server = Server::with(redis, Options { domains, resp, ..Options::new(RULES, LONG_TIMEOUT) });
     let mut first = Resp::connect(&server);
     for line in ["line", "line-before"] {
         assert!(first.command(&format!("TIDEGATE.CHECK api user {line}")).starts_with("allowed "));

@@ -118,13 +118,6 @@ fn requests_have_the_bounds_of_the_settings() {
     server.stop();
 }
 
-/// A metric of the admin listener.
-fn metric(server: &Server, name: &str) -> u64 {
-    let page = http_request(connect(server.address("admin")), "GET", "/metrics", "").body;
-    let line = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-    line.unwrap_or_else(|| panic!("{name} in {page}")).parse().unwrap()
-}
-
 /// What the server sends before it closes the connection, which may reset it.
 fn read_all(mut stream: TcpStream) -> String {
     let mut bytes = Vec::new();
@@ -136,7 +129,7 @@ fn read_all(mut stream: TcpStream) -> String {
 #[test]
 fn connections_beyond_their_memory_are_closed() {
     let server = Server::start(&["--connections-memory-max", "1MiB"]);
-    assert_eq!(metric(&server, "tidegate_connections_bytes_max"), 768 << 10);
+    assert_eq!(server.metric("tidegate_connections_bytes_max"), 768 << 10);
     let open: Vec<TcpStream> = (0..60).map(|_| TcpStream::connect(server.address("http")).unwrap()).collect();
     let is_closed = |mut stream: &TcpStream| {
         stream.set_read_timeout(Some(DEADLINE)).unwrap();
@@ -152,7 +145,7 @@ fn connections_beyond_their_memory_are_closed() {
     wait_until("there is room again", || {
         try_http_request(connect(server.address("admin")), "GET", "/", "").is_ok()
     });
-    wait_until("their memory is free again", || metric(&server, "tidegate_connections_bytes") < 64 << 10);
+    wait_until("their memory is free again", || server.metric("tidegate_connections_bytes") < 64 << 10);
     assert!((12..=60).contains(&refused()), "{}", refused());
 }
 
@@ -174,14 +167,14 @@ fn half_sent_bodies_and_commands_count() {
     };
     // Three take 600 kB of 672 KiB, besides the connections.
     let held: Vec<TcpStream> = (0..3).map(|_| body()).collect();
-    wait_until("they are received", || metric(&server, "tidegate_connections_bytes") > 600_000);
+    wait_until("they are received", || server.metric("tidegate_connections_bytes") > 600_000);
     let answer = read_all(body());
     assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("no memory for the body"), "{answer}");
     let answer =
         read_all(half_sent(server.address("resp"), format!("*2\r\n$4\r\nECHO\r\n${}\r\n", 2 * BODY_BYTES)));
     assert!(answer.starts_with("-ERR the server has no memory for this connection"), "{answer}");
     drop(held);
-    wait_until("their memory is free again", || metric(&server, "tidegate_connections_bytes") < 64 << 10);
+    wait_until("their memory is free again", || server.metric("tidegate_connections_bytes") < 64 << 10);
 }
 
 /// Connections that hold all memory lock out neither the operator nor the metrics.
@@ -219,14 +212,14 @@ fn waiting_requests_beyond_their_memory_are_denied() {
                  action: { delay: { max_wait: 1h } } }\n";
     let rules = directory.write("rules.yaml", rules);
     let server = Server::start(&["--rules", &rules, "--connections-memory-max", "1MiB"]);
-    let waiting_max = metric(&server, "tidegate_waiting_requests_max");
+    let waiting_max = server.metric("tidegate_waiting_requests_max");
     assert_eq!(waiting_max, 32);
     let mut stream = TcpStream::connect(server.address("resp")).unwrap();
     for _ in 0..=waiting_max {
         stream.write_all(b"TIDEGATE.CHECK api user ann\n").unwrap();
     }
-    wait_until("as many wait as may", || metric(&server, "tidegate_waiting_requests") == waiting_max);
+    wait_until("as many wait as may", || server.metric("tidegate_waiting_requests") == waiting_max);
     let body = r#"{"domain": "api", "attributes": {"user": "ann"}}"#;
     assert_eq!(server.post("/v1/check", body).status, 429, "it is answered, not held");
-    assert_eq!(metric(&server, "tidegate_waiting_requests"), waiting_max);
+    assert_eq!(server.metric("tidegate_waiting_requests"), waiting_max);
 }

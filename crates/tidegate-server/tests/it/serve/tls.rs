@@ -199,15 +199,38 @@ fn a_fifo_as_a_certificate_does_not_block_reloads() {
     server.stop();
 }
 
+/// A start with each file that the server reads.
 #[test]
-fn a_fifo_as_a_secret_is_refused() {
+fn a_fifo_or_a_device_is_refused_at_the_start() {
+    let setup = Setup::new();
+    let (cert, key) = (setup.cert.as_str(), setup.key.as_str());
     let directory = Directory::new();
-    let fifo = directory.write("token", "");
+    let fifo = directory.write("fifo", "");
     replace_by_fifo(&fifo);
-    for flag in ["--admin-token-file", "--resp-password-file"] {
-        let run = run_to_exit(&[flag, &fifo], &[]);
-        assert_eq!(run.code, Some(2), "{}", run.err);
-        assert!(run.err.contains("it is not a regular file"), "{}", run.err);
+    let redis = ["--store", "rediss://127.0.0.1:1", "--store-required"];
+    for file in [fifo.as_str(), "/dev/zero"] {
+        for (args, message) in [
+            (&["--config", file] as &[&str], "it is not a regular file"),
+            (&["--rules", file], "it is neither a file nor a directory"),
+            (&["--admin-token-file", file], "it is not a regular file"),
+            (&["--resp-password-file", file], "it is not a regular file"),
+            (
+                &["--tls-cert", file, "--tls-key", key, "--http", "tls:127.0.0.1:0"],
+                "it is not a regular file",
+            ),
+            (
+                &["--tls-cert", cert, "--tls-key", file, "--http", "tls:127.0.0.1:0"],
+                "it is not a regular file",
+            ),
+            (&["--store-ca", file], "it is not a regular file"),
+            (&["--store-cert", file, "--store-key", key], "it is not a regular file"),
+            (&["--store-cert", cert, "--store-key", file], "it is not a regular file"),
+        ] {
+            let store = if args[0].starts_with("--store") { &redis as &[&str] } else { &[] };
+            let run = run_to_exit(&[args, store].concat(), &[]);
+            assert!(run.code.is_some_and(|code| code != 0), "{args:?}: {}", run.err);
+            assert!(run.err.contains(message), "{args:?}: {}", run.err);
+        }
     }
 }
 

@@ -6,8 +6,8 @@ use super::connect_error::ConnectError;
 use super::jitter::JitterRange;
 use super::stats::BreakerState;
 
-/// Before the first attempt after the breaker has opened. It doubles with each attempt, up to [`PROBE_PAUSE`].
-pub(crate) const FIRST_PROBE_PAUSE: JitterRange = JitterRange::from_millis(20..=50);
+/// Before the first attempt after the breaker has opened. It doubles with each failure, up to [`PROBE_PAUSE`].
+const FIRST_PROBE_PAUSE: JitterRange = JitterRange::from_millis(20..=50);
 /// How often it doubles.
 const PROBE_DOUBLINGS: u32 = 4;
 /// Between later attempts while the breaker is open.
@@ -17,9 +17,18 @@ pub(crate) const RETRY_PAUSE: JitterRange = JitterRange::from_millis(20..=60);
 /// How often the pause doubles after lasting errors: up to 2.4 to 7.2 seconds.
 const DOUBLINGS_MAX: u32 = 3;
 
+/// The pause before an attempt while the breaker is open, after this many failures in a row. Most stalls of a
+/// server are short, so the first pauses are too.
+pub(crate) fn probe_pause(failures: u32) -> JitterRange {
+    match failures {
+        0..PROBE_DOUBLINGS => FIRST_PROBE_PAUSE * (1 << failures),
+        _ => PROBE_PAUSE,
+    }
+}
+
 /// Chooses the pause between attempts. A server that is down may be back at any moment, so the pause stays
-/// short, and is shortest right after the server went down. A lasting error, such as a wrong password, needs a person to fix it, so the pause grows. Otherwise
-/// the server's log would fill.
+/// short, and is shortest right after the server went down. A lasting error, such as a wrong password, needs
+/// a person to fix it, so the pause grows. Otherwise the server's log would fill.
 #[derive(Debug, Default)]
 pub(crate) struct Backoff {
     /// Attempts that failed while the breaker was open.
@@ -40,12 +49,9 @@ impl Backoff {
         }
         if error.is_transient() {
             self.lasting_errors = 0;
-            let doublings = self.probes;
-            self.probes = doublings.saturating_add(1);
-            return match doublings {
-                0..PROBE_DOUBLINGS => FIRST_PROBE_PAUSE * (1 << doublings),
-                _ => PROBE_PAUSE,
-            };
+            let failures = self.probes;
+            self.probes = failures.saturating_add(1);
+            return probe_pause(failures);
         }
         let factor = 1 << self.lasting_errors.min(DOUBLINGS_MAX);
         self.lasting_errors = self.lasting_errors.saturating_add(1);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::backoff::{Backoff, FIRST_PROBE_PAUSE, PROBE_PAUSE, RETRY_PAUSE};
+use super::backoff::{Backoff, PROBE_PAUSE, RETRY_PAUSE, probe_pause};
 use super::connect_error::ConnectError;
 use super::jitter::JitterRange;
 use super::probe::ConnectTimeouts;
@@ -16,9 +16,6 @@ use crate::redis::topology::address_source::AddressSource;
 
 /// A connection that breaks earlier counts as short-lived: the next one may break too.
 const STABLE_AFTER: Duration = Duration::from_secs(1);
-
-/// How much longer the pause before a probe is if the server failed again within [`STABLE_AFTER`].
-const SECOND_STALL_FACTOR: u32 = 4;
 
 /// A server with the task that keeps it connected. The task ends when this is dropped.
 pub(crate) struct ManagedServer {
@@ -65,7 +62,8 @@ pub(crate) async fn connect_all(servers: Vec<Arc<Server>>) -> Result<Vec<Managed
 
 async fn reconnect_loop(server: Arc<Server>) {
     let mut live_changes = server.subscribe_live();
-    let mut short_lived = ShortLived::Never;
+    // Connections in a row that were short-lived.
+    let mut short_lived = 0_u32;
     let mut backoff = Backoff::default();
     loop {
         let live = live_changes.borrow_and_update().clone();
@@ -81,11 +79,8 @@ async fn reconnect_loop(server: Arc<Server>) {
                     _ = live_changes.changed() => {}
                 }
                 drop(live);
-                short_lived = if opened_at.elapsed() < STABLE_AFTER {
-                    short_lived.increment()
-                } else {
-                    ShortLived::Never
-                };
+                short_lived =
+                    if opened_at.elapsed() < STABLE_AFTER { short_lived.saturating_add(1) } else { 0 };
                 if let Some(pause) = pause_after_disconnect(server.breaker.state(), short_lived) {
                     sleep(pause.pick()).await;
                 }
@@ -101,30 +96,15 @@ async fn reconnect_loop(server: Arc<Server>) {
     }
 }
 
-/// How many connections in a row were short-lived.
-#[derive(Clone, Copy)]
-enum ShortLived {
-    Never,
-    Once,
-    Repeatedly,
-}
-
-impl ShortLived {
-    fn increment(self) -> Self {
-        if let Self::Never = self { Self::Once } else { Self::Repeatedly }
-    }
-}
-
-/// The pause before a lost connection is replaced. Some servers accept connections and then close them.
-fn pause_after_disconnect(breaker: BreakerState, short_lived: ShortLived) -> Option<JitterRange> {
+/// The pause before a lost connection is replaced, after this many short-lived connections in a row. Some
+/// servers accept connections and then close them, or stop to reply.
+fn pause_after_disconnect(breaker: BreakerState, short_lived: u32) -> Option<JitterRange> {
     match (breaker, short_lived) {
-        (BreakerState::Closed, ShortLived::Never) => None,
-        (BreakerState::Closed, ShortLived::Once) => Some(RETRY_PAUSE),
-        // Most stalls of a server that worked are short.
-        (BreakerState::Open, ShortLived::Never) => Some(FIRST_PROBE_PAUSE),
-        (BreakerState::Open, ShortLived::Once) => Some(FIRST_PROBE_PAUSE * SECOND_STALL_FACTOR),
-        // Do not reconnect at once after repeated failures.
-        (_, ShortLived::Repeatedly) => Some(PROBE_PAUSE),
+        (BreakerState::Closed, 0) => None,
+        (BreakerState::Closed, 1) => Some(RETRY_PAUSE),
+        (BreakerState::Closed, _) => Some(PROBE_PAUSE),
+        // It grows in steps: a second stall within a second does not mean that the server is down.
+        (BreakerState::Open, failures) => Some(probe_pause(failures)),
     }
 }
 
@@ -154,7 +134,7 @@ async fn until_master_moved(server: &Server) {
 mod tests {
     use std::time::Duration;
 
-    use super::{BreakerState, ShortLived, pause_after_disconnect};
+    use super::{BreakerState, pause_after_disconnect};
 
     #[test]
     fn a_server_that_worked_is_probed_soon_and_one_that_keeps_failing_is_not() {
@@ -162,9 +142,7 @@ mod tests {
             let pause = pause_after_disconnect(BreakerState::Open, short_lived).expect("a pause");
             pause.max
         };
-        let ms = Duration::from_millis;
-        assert_eq!(longest(ShortLived::Never), ms(50));
-        assert_eq!(longest(ShortLived::Never.increment()), ms(200));
-        assert_eq!(longest(ShortLived::Never.increment().increment()), ms(900));
+        let longest: Vec<_> = (0..6).map(longest).collect();
+        assert_eq!(longest, [50, 100, 200, 400, 900, 900].map(Duration::from_millis));
     }
 }

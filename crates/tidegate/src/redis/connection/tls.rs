@@ -1,9 +1,10 @@
 //! TLS connections.
 
+use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::pem::{self, PemObject};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -14,6 +15,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use super::connect_error::{ConnectError, ConnectErrorKind};
 use crate::redis::url::Address;
 use crate::redis::{ClientCertificate, RedisSettings};
+use crate::regular_file;
 
 /// The trusted root certificates, and the client certificate if there is one.
 pub(crate) struct Tls(TlsConnector);
@@ -93,17 +95,22 @@ type CertificateAndKey = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
 fn load_client_certificate(client: &ClientCertificate) -> Result<CertificateAndKey, String> {
     let chain = load_certificates(&client.certificate_file)?;
-    let key = PrivateKeyDer::from_pem_file(&client.key_file)
+    let key = open(&client.key_file)
+        .and_then(PrivateKeyDer::from_pem_reader)
         .map_err(|error| format!("{}: {error}", client.key_file.display()))?;
     Ok((chain, key))
 }
 
 fn load_certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    let certificates = CertificateDer::pem_file_iter(file)
-        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+    let certificates = open(file)
+        .and_then(|pem| CertificateDer::pem_reader_iter(pem).collect::<Result<Vec<_>, _>>())
         .map_err(|error| format!("{}: {error}", file.display()))?;
     if certificates.is_empty() {
         return Err(format!("{} holds no certificate", file.display()));
     }
     Ok(certificates)
+}
+
+fn open(file: &Path) -> Result<File, pem::Error> {
+    regular_file::open(file).map_err(pem::Error::Io)
 }

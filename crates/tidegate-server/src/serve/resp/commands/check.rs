@@ -16,7 +16,7 @@ const NEVER_OR_UNLIMITED: i64 = -1;
 /// The number of elements that [`write_answer_elements`] writes.
 pub(super) const ANSWER_ELEMENTS: usize = 6;
 /// The last element of an answer that the shared store did not decide.
-pub(super) const DEGRADED_REPLY: &str = "degraded";
+const DEGRADED_REPLY: &str = "degraded";
 /// The last element of an answer whose charge too few replicas of the shared store have.
 const UNREPLICATED_REPLY: &str = "unreplicated";
 
@@ -110,15 +110,21 @@ fn write_output(replies: &mut Replies, output: Result<&DecideOutput, &EngineErro
 /// Six elements, and a seventh if the shared store did not decide, or too few of its replicas have the charge.
 #[inline]
 fn write_answer(replies: &mut Replies, answer: &Answer) {
-    let mark = match (answer.degraded, answer.unreplicated) {
-        (false, false) => None,
-        (true, _) => Some(DEGRADED_REPLY),
-        (false, true) => Some(UNREPLICATED_REPLY),
-    };
-    replies.start_array(if mark.is_some() { ANSWER_ELEMENTS + 1 } else { ANSWER_ELEMENTS });
+    let mark = mark(answer);
+    replies.start_array(ANSWER_ELEMENTS + usize::from(mark.is_some()));
     write_answer_elements(replies, answer);
     if let Some(mark) = mark {
         replies.bulk(mark.as_bytes());
+    }
+}
+
+/// The last element of an answer that the shared store did not decide, or that too few of its replicas have.
+#[inline]
+pub(super) fn mark(answer: &Answer) -> Option<&'static str> {
+    match (answer.degraded, answer.unreplicated) {
+        (false, false) => None,
+        (true, _) => Some(DEGRADED_REPLY),
+        (false, true) => Some(UNREPLICATED_REPLY),
     }
 }
 

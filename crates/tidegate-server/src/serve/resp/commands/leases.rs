@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 use tidegate::rules::{Descriptor, Request};
 use tidegate::{Clock as _, EngineError, Lease, Release, Renewal, Timestamp};
 
-use super::check::{ANSWER_ELEMENTS, DEGRADED_REPLY, write_answer_elements};
+use super::check::{ANSWER_ELEMENTS, mark, write_answer_elements};
 use super::request_call::{CallError, CallForm, Entries, RequestCall, parse_token};
 use super::{BAD_REQUEST, CommandContext, CommandStep, DeferredReply, StoreAccess};
 use crate::serve::matched_counts::MatchedCounts;
@@ -106,12 +106,12 @@ impl<'s> OwnedCall<'s> {
         };
         let acquired = acquired.await;
         self.reply(acquired, |replies, output| {
-            let answer = &output.answer;
-            replies.start_array(ANSWER_ELEMENTS + LEASE_ELEMENTS + usize::from(answer.degraded));
-            write_answer_elements(replies, answer);
+            let mark = mark(&output.answer);
+            replies.start_array(ANSWER_ELEMENTS + LEASE_ELEMENTS + usize::from(mark.is_some()));
+            write_answer_elements(replies, &output.answer);
             write_lease(replies, output.lease.as_ref(), app);
-            if answer.degraded {
-                replies.bulk(DEGRADED_REPLY.as_bytes());
+            if let Some(mark) = mark {
+                replies.bulk(mark.as_bytes());
             }
         })
     }

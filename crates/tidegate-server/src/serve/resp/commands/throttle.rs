@@ -1,7 +1,7 @@
 //! `CL.THROTTLE key max_burst count period [quantity]`: the command of redis-cell, with the same replies.
 //!
 //! A key has one arrival time, whatever limit a call brings. The core decides with exact integers, so rates that are
-//! too fine for redis-cell, below a microsecond per unit, are enforced too.
+//! too fine for redis-cell, below a nanosecond per unit, are enforced too.
 
 use std::fmt;
 use std::sync::Arc;

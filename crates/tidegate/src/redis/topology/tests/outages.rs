@@ -222,6 +222,38 @@ async fn short_lived_connections_are_reopened_with_a_pause() {
     assert!(add(&servers, "a", 1).await.is_ok());
 }
 
+/// How long the breaker was open because of a stall that ended as soon as it was open.
+async fn breaker_open_time(redis: &RedisProcess, servers: &super::Servers) -> Duration {
+    redis.pause();
+    // At the same time, so that the breaker opens less than a second after the connection.
+    let failures = tokio::join!(add(servers, "a", 1), add(servers, "a", 1), add(servers, "a", 1));
+    assert_eq!(failures, (Err(SendError::NoReply), Err(SendError::NoReply), Err(SendError::NoReply)));
+    wait_until_open(servers).await;
+    let opened = tokio::time::Instant::now();
+    redis.resume();
+    wait_until_breakers(servers, BreakerState::Closed).await;
+    opened.elapsed()
+}
+
+/// A busy machine can be slow at any moment, so one of several attempts is enough.
+#[tokio::test]
+async fn after_two_short_stalls_the_server_is_used_sooner_than_after_an_outage() {
+    const ATTEMPTS_MAX: usize = 8;
+    /// Between attempts in an outage.
+    const PROBE_PAUSE_MIN: Duration = Duration::from_millis(300);
+    let redis = RedisProcess::start();
+    let mut open_times = Vec::new();
+    for _ in 0..ATTEMPTS_MAX {
+        let servers = connect_with(&settings_with_log(&redis.url(), SOON).0).await;
+        breaker_open_time(&redis, &servers).await;
+        open_times.push(breaker_open_time(&redis, &servers).await);
+        if open_times.last() < Some(&PROBE_PAUSE_MIN) {
+            return;
+        }
+    }
+    panic!("{open_times:?}");
+}
+
 async fn wait_until_open(servers: &super::Servers) {
     wait_until("the breaker opens", async || {
         let _ = add(servers, "a", 1).await;
