@@ -25,6 +25,7 @@ use super::MemoryStore;
 const BATCH_KEYS: usize = 16;
 
 /// Why the fast path did not decide. It changed nothing.
+#[derive(Clone, Copy)]
 pub(super) enum FastMiss {
     /// The key was not found, or another thread was writing its page.
     Unread,

@@ -191,7 +191,7 @@ fn the_admin_listener_answers_while_other_connections_hold_all_memory() {
         stream
     };
     let held: Vec<TcpStream> = (0..3).map(|_| half_sent()).collect();
-    wait_until("they are received", || metric(&server, "tidegate_connections_bytes") > 600_000);
+    wait_until("they are received", || server.metric("tidegate_connections_bytes") > 600_000);
     let more = half_sent();
     let idle: Vec<TcpStream> = (0..30).map(|_| TcpStream::connect(server.address("http")).unwrap()).collect();
     let refused = r#"tidegate_connections_refused_total{protocol="http",reason="memory"}"#;
