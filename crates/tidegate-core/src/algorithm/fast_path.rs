@@ -2,8 +2,8 @@
 //!
 //! Nearly every request costs one unit, finds its key, and is admitted. For this case the numbers that do not depend on the
 //! key are computed once per counter. A decision then takes some additions and comparisons. It takes a multiplication or
-//! two for what is left, and no division. A flood that is denied is common too, so [`FastPath::denial`] decides that for
-//! most algorithms. In every other case a path returns `None`: a new window, a state under another L, a time that stepped
+//! two for what is left, and no division. A flood that is denied is common too, and [`FastPath::denial`] decides that.
+//! In every other case a path returns `None`: a new window, a state under another L, a time that stepped
 //! back, a product that does not fit 62 bits. The caller then asks the [algorithm](super::LimitAlgorithm), which stays the
 //! definition: `tests/it/properties/fast_path.rs` holds every path to it, in state and outcome.
 
@@ -103,7 +103,7 @@ impl FastPath {
         match &self.0 {
             PathByAlgorithm::Bucket(path) => path.denial(words, now_ns),
             PathByAlgorithm::FixedWindow(path) => path.denial(words, now_ns),
-            PathByAlgorithm::SlidingWindow(_) => None,
+            PathByAlgorithm::SlidingWindow(path) => path.denial(words, now_ns),
         }
     }
 
@@ -216,19 +216,48 @@ impl FixedWindowPath {
 }
 
 impl SlidingWindowPath {
-    /// See `sliding_window.rs`, for a state of the current window.
+    /// The start of the current window, if the state is of that window.
     #[inline(always)]
-    fn charge(&self, words: [u64; 2], now_ns: u64) -> Option<FastCharge> {
+    fn start_ns(&self, words: [u64; 2], now_ns: u64) -> Option<u64> {
         if now_ns >> 63 != 0 {
             return None;
         }
         let window_ns = self.window.get();
         let start_ns = self.window.divide(now_ns) * window_ns;
-        let last_ns = start_ns + 2 * window_ns - 1;
         let outlasts = words[1] >> 63;
-        if (words[0] ^ last_ns) >> SPARE_INSTANT_BITS | outlasts != 0 {
-            return None;
-        }
+        let is_current = (words[0] ^ (start_ns + 2 * window_ns - 1)) >> SPARE_INSTANT_BITS | outlasts == 0;
+        is_current.then_some(start_ns)
+    }
+
+    /// The unit fits when enough of the previous window has faded, or else of this window in the next one.
+    #[inline]
+    fn denial(&self, words: [u64; 2], now_ns: u64) -> Option<Outcome> {
+        let (start_ns, window_ns) = (self.start_ns(words, now_ns)?, self.window.get());
+        let (prev, cur) = SlidingWindow::unpack_counts(words);
+        let (window_start_ns, fading, room) = match self.limit.checked_sub(cur + 1) {
+            Some(room) => (start_ns, prev, room),
+            None => (start_ns + window_ns, cur, self.limit.checked_sub(1)?),
+        };
+        // The time that `room` units take to fade, subtracted from the window.
+        let room_ns = room.checked_mul(window_ns)?.checked_div(fading)?;
+        let fits_ns = window_start_ns + window_ns.saturating_sub(room_ns);
+        let retry_after_ns = fits_ns.checked_sub(now_ns).filter(|retry_after_ns| *retry_after_ns > 0)?;
+        let windows_left = if cur == 0 { 1 } else { 2 };
+        Some(Outcome {
+            kind: OutcomeKind::Denied,
+            remaining: 0,
+            retry_after: Wait::of(Nanos::new(u128::from(retry_after_ns))),
+            reset_after: Nanos::new(u128::from(start_ns + windows_left * window_ns - now_ns)),
+            delay: Nanos::ZERO,
+            over: 0,
+        })
+    }
+
+    /// See `sliding_window.rs`, for a state of the current window.
+    #[inline(always)]
+    fn charge(&self, words: [u64; 2], now_ns: u64) -> Option<FastCharge> {
+        let (start_ns, window_ns) = (self.start_ns(words, now_ns)?, self.window.get());
+        let last_ns = start_ns + 2 * window_ns - 1;
         let (prev, cur) = SlidingWindow::unpack_counts(words);
         let room = self.limit.checked_sub(cur + 1)?;
         let weight = prev.checked_mul(start_ns + window_ns - now_ns)?;

@@ -117,7 +117,7 @@ fn it_decides_common_limits() {
     }
 }
 
-/// A unit that does not fit is denied without a change, with each algorithm but one.
+/// A unit that does not fit is denied without a change.
 #[test]
 fn it_decides_common_denials() {
     for algorithm in WITH_FAST_PATH {
@@ -125,7 +125,6 @@ fn it_decides_common_denials() {
         let mut subject = Subject::new(limit.clone());
         let now = Timestamp::from_nanos(1_750_000_000_123_456_789);
         while subject.decide(TimedCost { now, cost: 1 }).kind == OutcomeKind::Allowed {}
-        let is_decided = is_decided_alike(&limit, subject.packed(), now).unwrap();
-        assert_eq!(is_decided, algorithm != AlgorithmName::SlidingWindow, "{algorithm}");
+        assert!(is_decided_alike(&limit, subject.packed(), now).unwrap(), "{algorithm}");
     }
 }

@@ -111,7 +111,7 @@ fn malformed_entries_are_refused() {
         ("do not fill their block", file().block(PACKED_BLOCK, u32::MAX, &[1, LATE, 1]).end()),
         ("no tag", file().block(PACKED_BLOCK, 1, &[0, LATE, 1]).end()),
         ("owners do not fill", file().block(OWNERS_BLOCK, 2, &[1]).end()),
-        ("owners do not fill", file().block(OWNERS_BLOCK, 32, &[1; 32]).end()),
+        ("owners do not fill", file().block(OWNERS_BLOCK, 64, &[1; 64]).end()),
         // 25 bytes: the number of an owner that is not listed.
         ("unknown owner", file().block_bytes(OWNED_PACKED_BLOCK, 1, &[9; 25]).end()),
         ("do not fill their block", file().block_bytes(OWNED_PACKED_BLOCK, 1, &[0; 24]).end()),
