@@ -110,8 +110,10 @@ fn invalid_settings_files() {
         let error = settings_error(&["--config", &directory.write("tidegate.yaml", text)]);
         assert!(error.contains(message), "{error}");
     }
+    let long = settings_error(&["--config", &directory.write("long.yaml", &"#".repeat((1 << 20) + 1))]);
+    assert!(long.contains("the file has more than 1048576 bytes"), "{long}");
     let endless = settings_error(&["--config", "/dev/zero"]);
-    assert!(endless.contains("the file has more than 1048576 bytes"), "{endless}");
+    assert!(endless.contains("it is not a regular file"), "{endless}");
     let twice = settings_error(&["--config", &directory.write("twice.yaml", "grpc: off\ngrpc: off\n")]);
     assert!(twice.contains("twice.yaml:2:1"), "{twice}");
 }
