@@ -2,7 +2,7 @@
 //!
 //! glibc keeps freed memory for the process, because some small allocation is still alive in nearly every part of its heaps:
 //! 256 MiB of 256 after 99,000 waiting requests. `malloc_trim` gives back the free pages in between and leaves 11 MiB.
-//! Another allocator would do so on its own, but jemalloc takes a quarter of a cold build, and mimalloc keeps the memory too.
+//! Another allocator would do so on its own, but jemalloc takes a fifth of the time of a cold build, and mimalloc keeps the memory too.
 //!
 //! The one foreign function is the only `unsafe` item of the workspace.
 

@@ -110,7 +110,7 @@ fn invalid_settings_files() {
         let error = settings_error(&["--config", &directory.write("tidegate.yaml", text)]);
         assert!(error.contains(message), "{error}");
     }
-    let long = settings_error(&["--config", &directory.write("long.yaml", &"#".repeat((1 << 20) + 1))]);
+    let long = settings_error(&["--config", &directory.write("long.yaml", "#".repeat((1 << 20) + 1))]);
     assert!(long.contains("the file has more than 1048576 bytes"), "{long}");
     let endless = settings_error(&["--config", "/dev/zero"]);
     assert!(endless.contains("it is not a regular file"), "{endless}");

@@ -7,7 +7,7 @@ mod bounds;
 mod certificates;
 mod documents;
 mod envoy_ratelimit;
-#[cfg(all(feature = "jemalloc", target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod freed_memory;
 mod lease_memory;
 mod log_lines;
