@@ -12,14 +12,16 @@ use std::time::Duration;
 use crate::serve::App;
 use crate::serve::connections_memory::WAITER_BYTES;
 
-/// How often the memory in use is compared with what it was.
-const POLL_INTERVAL: Duration = Duration::from_secs(2);
+/// How often the memory in use is compared with what it was. A flood may come and go within a second.
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// Less freed memory is kept, because the next requests need it again.
 const FREED_BYTES_MIN: u64 = 16 << 20;
+/// How often memory is given back after a flood. Connections count as closed before all of their memory is free.
+const TRIMS: u32 = 20;
 
 /// Gives memory back until the server drains.
 pub async fn watch(app: Arc<App>) {
-    let mut peak_bytes = 0;
+    let (mut peak_bytes, mut trims_left) = (0, 0);
     let mut interval = tokio::time::interval(POLL_INTERVAL);
     loop {
         tokio::select! {
@@ -30,9 +32,12 @@ pub async fn watch(app: Arc<App>) {
         let used_bytes = app.connections_memory.used().saturating_add(waiting_bytes);
         peak_bytes = used_bytes.max(peak_bytes);
         if peak_bytes - used_bytes >= FREED_BYTES_MIN {
+            (peak_bytes, trims_left) = (used_bytes, TRIMS);
+        }
+        if trims_left > 0 {
+            trims_left -= 1;
             // Walks the whole heap, so not on a thread that serves connections. It fails only if the task panicked.
             let _ = tokio::task::spawn_blocking(trim).await;
-            peak_bytes = used_bytes;
         }
     }
 }
