@@ -28,7 +28,6 @@ mod clock;
 mod data_dir;
 mod example;
 mod fleet_watch;
-mod freed_memory;
 mod listeners;
 mod memory_limit;
 mod open_files;
@@ -114,7 +113,6 @@ async fn serve(settings: &Settings, server: &mut RunningServer) -> Result<DrainR
     let (every, hangups) = (settings.args.reload_every, signals.take_hangups());
     tasks::spawn(&app, "reloads", reload::watch(Arc::clone(&app), move || files.reload(), every, hangups));
     tasks::spawn(&app, "clock", clock::watch(Arc::clone(&app)));
-    tasks::spawn(&app, "freed memory", freed_memory::watch(Arc::clone(&app)));
     if let Some(writer) = &server.snapshots {
         tasks::spawn(&app, "snapshots", snapshots::watch(Arc::clone(&app), Arc::downgrade(writer)));
     }
