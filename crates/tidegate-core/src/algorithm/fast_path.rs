@@ -8,6 +8,7 @@
 //! definition: `tests/it/properties/fast_path.rs` holds every path to it, in state and outcome.
 
 use std::hint::select_unpredictable;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Algorithm, CountDenied, PackedAlgorithm, SlidingWindow};
 use crate::divisor::Divisor;
@@ -15,10 +16,10 @@ use crate::packed_state::SPARE_INSTANT_BITS;
 use crate::{Nanos, Outcome, OutcomeKind, PackedState, Timestamp, Wait};
 
 /// The fast path of a counter: its algorithm, with the numbers that it needs for one unit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FastPath(PathByAlgorithm);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum PathByAlgorithm {
     /// `gcra`, `token_bucket` and `leaky_bucket`.
     Bucket(BucketPath),
@@ -58,11 +59,22 @@ pub(super) struct FixedWindowPath {
     pub count_denied: CountDenied,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SlidingWindowPath {
-    pub limit: u64,
-    pub window: Divisor,
+    limit: u64,
+    window: Divisor,
+    /// Up to this count, the weight of the previous window is at most [`NARROW_MAX`].
+    prev_max: u64,
+    recent_start: RecentStart,
 }
+
+/// The start of a recent window, in nanoseconds. Nearly every request is in the same window as the one before. To
+/// compare takes two steps, to divide and multiply takes ten, and everything else waits for the result.
+///
+/// It is only a hint, which does not change any answer: it is the start of some window, and a path decides only within
+/// that window.
+#[derive(Debug, Default)]
+struct RecentStart(AtomicU64);
 
 /// Up to this product, its sum with a window is in the range of [`Divisor::divide`].
 const NARROW_MAX: u64 = 1 << 62;
@@ -96,6 +108,14 @@ impl FastPath {
         }
     }
 
+    /// Prepares the path for decisions at `now`. To be called after it did not decide.
+    #[inline]
+    pub fn refresh(&self, now: Timestamp) {
+        if let PathByAlgorithm::SlidingWindow(path) = &self.0 {
+            path.refresh(now.as_nanos());
+        }
+    }
+
     /// The outcome of a unit that the limit denies and does not count. `None` if it is admitted, or not decided here.
     #[inline]
     pub fn denial(&self, state: PackedState, now: Timestamp) -> Option<Outcome> {
@@ -114,8 +134,7 @@ impl FastPath {
             kind: OutcomeKind::Allowed,
             remaining: match &self.0 {
                 PathByAlgorithm::Bucket(path) => path.remaining(charge.rest),
-                PathByAlgorithm::FixedWindow(_) => charge.rest[0],
-                PathByAlgorithm::SlidingWindow(path) => path.remaining(charge.rest),
+                PathByAlgorithm::FixedWindow(_) | PathByAlgorithm::SlidingWindow(_) => charge.rest[0],
             },
             retry_after: Wait::NONE,
             reset_after: Nanos::new(u128::from(charge.reset_after_ns)),
@@ -216,23 +235,40 @@ impl FixedWindowPath {
 }
 
 impl SlidingWindowPath {
-    /// The start of the current window, if the state is of that window.
+    pub(super) fn new(limit: u64, window: Divisor) -> Self {
+        Self { limit, window, prev_max: NARROW_MAX / window.get(), recent_start: RecentStart::default() }
+    }
+
+    /// The start of the window at `now_ns`, if it is the recent one.
     #[inline(always)]
-    fn start_ns(&self, words: [u64; 2], now_ns: u64) -> Option<u64> {
-        if now_ns >> 63 != 0 {
-            return None;
+    fn start_ns(&self, now_ns: u64) -> Option<u64> {
+        let start_ns = self.recent_start.0.load(Ordering::Relaxed);
+        let is_recent = now_ns.wrapping_sub(start_ns) < self.window.get();
+        is_recent.then_some(start_ns)
+    }
+
+    fn refresh(&self, now_ns: u64) {
+        if self.start_ns(now_ns).is_none() && now_ns >> 63 == 0 {
+            let start_ns = self.window.divide(now_ns) * self.window.get();
+            self.recent_start.0.store(start_ns, Ordering::Relaxed);
         }
-        let window_ns = self.window.get();
-        let start_ns = self.window.divide(now_ns) * window_ns;
-        let outlasts = words[1] >> 63;
-        let is_current = (words[0] ^ (start_ns + 2 * window_ns - 1)) >> SPARE_INSTANT_BITS | outlasts == 0;
-        is_current.then_some(start_ns)
+    }
+
+    /// Whether a state counts the window that starts at `start_ns`.
+    #[inline(always)]
+    fn is_of_window(&self, [instant, _]: [u64; 2], start_ns: u64) -> bool {
+        let last_ns = start_ns + (2 * self.window.get() - 1);
+        (instant ^ last_ns) >> SPARE_INSTANT_BITS == 0
     }
 
     /// The unit fits when enough of the previous window has faded, or else of this window in the next one.
     #[inline]
     fn denial(&self, words: [u64; 2], now_ns: u64) -> Option<Outcome> {
-        let (start_ns, window_ns) = (self.start_ns(words, now_ns)?, self.window.get());
+        let (start_ns, window_ns) = (self.start_ns(now_ns)?, self.window.get());
+        let outlasts = words[1] >> 63 != 0;
+        if outlasts || !self.is_of_window(words, start_ns) {
+            return None;
+        }
         let (prev, cur) = SlidingWindow::unpack_counts(words);
         let (window_start_ns, fading, room) = match self.limit.checked_sub(cur + 1) {
             Some(room) => (start_ns, prev, room),
@@ -253,28 +289,39 @@ impl SlidingWindowPath {
         })
     }
 
-    /// See `sliding_window.rs`, for a state of the current window.
+    /// See `sliding_window.rs`, for a state of the current window. The weight of the previous window is rounded up to
+    /// whole units: the unit fits exactly if these fit into the room.
     #[inline(always)]
     fn charge(&self, words: [u64; 2], now_ns: u64) -> Option<FastCharge> {
-        let (start_ns, window_ns) = (self.start_ns(words, now_ns)?, self.window.get());
-        let last_ns = start_ns + 2 * window_ns - 1;
+        let (start_ns, window_ns) = (self.start_ns(now_ns)?, self.window.get());
+        let state = SlidingWindow::add_unit(words)?;
         let (prev, cur) = SlidingWindow::unpack_counts(words);
-        let room = self.limit.checked_sub(cur + 1)?;
-        let weight = prev.checked_mul(start_ns + window_ns - now_ns)?;
-        if weight > NARROW_MAX || u128::from(weight) > u128::from(room) * u128::from(window_ns) {
+        if !self.is_of_window(words, start_ns) || prev > self.prev_max {
             return None;
         }
+        let room = self.limit.checked_sub(cur + 1)?;
+        let left_ns = start_ns + window_ns - now_ns;
+        let faded = self.window.divide(prev * left_ns + (window_ns - 1));
         Some(FastCharge {
-            state: SlidingWindow::pack_counts(last_ns, prev, cur + 1),
-            rest: [room, weight],
-            reset_after_ns: last_ns + 1 - now_ns,
+            state,
+            rest: [room.checked_sub(faded)?, 0],
+            reset_after_ns: left_ns + window_ns,
             delay_ns: 0,
         })
     }
+}
 
-    /// The room in the current window, less the weight of the previous one.
-    #[inline(always)]
-    fn remaining(&self, [room, weight]: [u64; 2]) -> u64 {
-        room - self.window.divide(weight + (self.window.get() - 1))
+impl Clone for RecentStart {
+    fn clone(&self) -> Self {
+        Self::default()
     }
 }
+
+/// A hint makes no difference between counters.
+impl PartialEq for RecentStart {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for RecentStart {}

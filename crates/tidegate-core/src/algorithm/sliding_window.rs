@@ -103,7 +103,7 @@ impl SlidingWindow {
 
     /// The numbers for charges of one unit.
     pub(super) fn fast_path(&self) -> SlidingWindowPath {
-        SlidingWindowPath { limit: self.rate.limit(), window: self.window }
+        SlidingWindowPath::new(self.rate.limit(), self.window)
     }
 
     /// The units used in the previous and in the current window, from the words of a state that ends.
@@ -113,9 +113,18 @@ impl SlidingWindow {
         (detail & UNITS_MAX, cur_high << CUR_BITS_BELOW | detail >> COUNT_BITS)
     }
 
+    /// The words with one unit more in the current window. `None` if that changes more than the second word, or if the
+    /// state outlasts representable time.
+    #[inline(always)]
+    pub(super) fn add_unit([instant, detail]: [u64; 2]) -> Option<PackedState> {
+        let new_detail = detail.wrapping_add(1 << COUNT_BITS);
+        let is_in_range = (detail | new_detail) >> (COUNT_BITS + CUR_BITS_BELOW) == 0;
+        is_in_range.then(|| PackedState::from_words([instant, new_detail]))
+    }
+
     /// The state of a key whose usage matters until `last_ns`.
     #[inline(always)]
-    pub(super) fn pack_counts(last_ns: u64, prev: u64, cur: u64) -> PackedState {
+    fn pack_counts(last_ns: u64, prev: u64, cur: u64) -> PackedState {
         let instant_high = last_ns >> SPARE_INSTANT_BITS << SPARE_INSTANT_BITS;
         let cur_low = cur & ((1 << CUR_BITS_BELOW) - 1);
         PackedState::until(instant_high | cur >> CUR_BITS_BELOW, cur_low << COUNT_BITS | prev)

@@ -1,7 +1,7 @@
 //! One unit of a key that the table has: the fast path of nearly every decision.
 //!
 //! It is `single.rs` with everything left out that the common case does not need. What remains is: find the slot, compute
-//! the new state in 64 bits (the counter's [`FastPath`]), lock the page, write two words, unlock it.
+//! the new state in 64 bits (the counter's `FastPath`), lock the page, write two words, unlock it.
 //!
 //! **Why it is safe.** `single.rs` looks up the page twice, because a page that was split meanwhile may have lost the key.
 //! Here the key was found, and a key is only ever in its own page: a split removes the keys that move while the page is
@@ -16,8 +16,7 @@
 
 use std::hint::black_box;
 
-use tidegate_core::algorithm::{FastCharge, FastPath};
-use tidegate_core::{Charge, Counter, Decision, IntoKey, PackedState, TimedCost, Timestamp};
+use tidegate_core::{Charge, Counter, Decision, IntoKey, PackedState, Role, TimedCost, Timestamp};
 
 use super::MemoryStore;
 
@@ -34,23 +33,42 @@ pub(super) enum FastMiss {
 }
 
 impl MemoryStore {
-    /// Charges one unit to the key with this tag.
+    /// Decides the charge with this tag, and passes the decision to `decided`.
+    ///
+    /// One function, in which each miss leaves the block: a `Result` that is passed on would keep the values of both
+    /// cases in registers. `decided` is called in both cases, so that the common decision is built where it belongs.
     #[inline(always)]
-    pub(super) fn try_charge_unit(
+    pub(super) fn check_tagged<R>(
         &self,
-        path: &FastPath,
+        charge: &Charge<'_>,
         tag: u64,
         now: Timestamp,
-    ) -> Result<FastCharge, FastMiss> {
-        let page = self.table.page_of(tag);
-        let version = page.version().ok_or(FastMiss::Unread)?;
-        let slot = page.find_words(tag).ok_or(FastMiss::Unread)?;
-        let state = slot.state();
-        let Some(charge) = path.charge(state, now) else {
-            return Err(if page.is_unchanged(version) { FastMiss::Read(state) } else { FastMiss::Unread });
+        decided: impl FnOnce(Decision) -> R,
+    ) -> R {
+        let miss = 'miss: {
+            // Most callers pass a constant cost and role, so these checks cost them nothing.
+            let is_unit = charge.cost == 1 && charge.role == Role::Enforced;
+            let Some(path) = charge.counter.fast_path().filter(|_| is_unit) else {
+                break 'miss FastMiss::Unread;
+            };
+            let page = self.table.page_of(tag);
+            let Some(version) = page.version() else { break 'miss FastMiss::Unread };
+            let Some(slot) = page.find_words(tag) else { break 'miss FastMiss::Unread };
+            let state = slot.state();
+            let Some(charged) = path.charge(state, now) else {
+                break 'miss if page.is_unchanged(version) {
+                    FastMiss::Read(state)
+                } else {
+                    FastMiss::Unread
+                };
+            };
+            let Some(mut locked) = page.lock_unchanged(version) else { break 'miss FastMiss::Unread };
+            locked.set_words(slot, charged.state);
+            drop(locked);
+            return decided(Decision::of_one(path.outcome(&charged)));
         };
-        page.lock_unchanged(version).ok_or(FastMiss::Unread)?.set_words(slot, charge.state);
-        Ok(charge)
+        // By value: a reference would make every caller build the charge in memory.
+        decided(self.check_charge_slow(*charge, tag, now, miss))
     }
 
     /// Decides a charge on each key, in order, as [`check_charge`](Self::check_charge) does.
@@ -75,7 +93,8 @@ impl MemoryStore {
             black_box(touched);
             for (tag, key) in tags.into_iter().zip(batch) {
                 let key = key.key_bytes();
-                decided(self.check_tagged(&Charge::new(key.as_ref(), counter, cost), tag, now));
+                let charge = Charge::new(key.as_ref(), counter, cost);
+                self.check_tagged(&charge, tag, now, &mut decided);
             }
         }
     }

@@ -140,37 +140,27 @@ impl MemoryStore {
     /// decision is what the limit would have decided.
     #[inline(always)]
     pub fn check_charge(&self, charge: &Charge<'_>, now: Timestamp) -> Decision {
-        self.check_tagged(charge, self.seed.tag_of_charge(charge), now)
-    }
-
-    /// As [`check_charge`](Self::check_charge), with the tag of the charge.
-    #[inline(always)]
-    pub(super) fn check_tagged(&self, charge: &Charge<'_>, tag: u64, now: Timestamp) -> Decision {
-        // Most callers pass a constant cost and role, so these checks cost them nothing.
-        let miss = match charge.counter.fast_path() {
-            Some(path) if charge.cost == 1 && charge.role == Role::Enforced => {
-                match self.try_charge_unit(path, tag, now) {
-                    Ok(charge) => return Decision::of_one(path.outcome(&charge)),
-                    Err(miss) => miss,
-                }
-            }
-            _ => FastMiss::Unread,
-        };
-        // By value: a reference would make every caller build the charge in memory.
-        self.check_charge_slow(*charge, tag, now, miss)
+        self.check_tagged(charge, self.seed.tag_of_charge(charge), now, |decision| decision)
     }
 
     #[cold]
     #[inline(never)]
-    fn check_charge_slow(&self, charge: Charge<'_>, tag: u64, now: Timestamp, miss: FastMiss) -> Decision {
+    pub(super) fn check_charge_slow(
+        &self,
+        charge: Charge<'_>,
+        tag: u64,
+        now: Timestamp,
+        miss: FastMiss,
+    ) -> Decision {
         if charge.role == Role::Observed {
             return Decision::merge(&self.transact(&Plan::of_one(charge), now, None).0);
         }
         let counter = charge.counter;
-        if let (FastMiss::Read(state), Some(path)) = (&miss, counter.fast_path())
-            && let Some(denial) = path.denial(*state, now)
-        {
-            return Decision::of_one(denial);
+        if let (FastMiss::Read(state), Some(path)) = (&miss, counter.fast_path()) {
+            path.refresh(now);
+            if let Some(denial) = path.denial(*state, now) {
+                return Decision::of_one(denial);
+            }
         }
         let timed_cost = TimedCost { now, cost: charge.cost };
         match counter.algorithm() {

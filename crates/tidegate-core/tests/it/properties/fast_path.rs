@@ -24,7 +24,15 @@ const WITH_FAST_PATH: [AlgorithmName; 5] = [
 fn is_decided_alike(limit: &Limit, state: PackedState, now: Timestamp) -> Result<bool, TestCaseError> {
     let counter = Counter::new("rule", 0, limit.clone());
     let Some(path) = counter.fast_path() else { return Ok(false) };
+    let unprepared = path.charge(state, now);
+    path.refresh(now);
     let (charge, denial) = (path.charge(state, now), path.denial(state, now));
+    prop_assert!(
+        unprepared.is_none_or(|early| charge.is_some_and(|charge| charge.state == early.state)),
+        "{} decides {:?} otherwise before a refresh",
+        limit,
+        state
+    );
     prop_assert!(charge.is_none() || denial.is_none(), "{} both admits and denies {:?}", limit, state);
     let (fast_state, fast_outcome) = match (charge, denial) {
         (Some(charge), _) => (charge.state, path.outcome(&charge)),
