@@ -63,7 +63,7 @@ pub use algorithm::Algorithm;
 pub use charged_at::ChargedAt;
 pub use counter::{Counter, CounterId, KeyForm};
 pub use decision::Decision;
-pub use key::{IntoKey, IpKey, KeyBuf, KeyDigits, KeyValue, key_values};
+pub use key::{IntoKey, IpKey, KeyBuf, KeyDigits, KeyValue, key_values, push_key_value};
 pub use lease_token::{LeaseToken, ParseLeaseTokenError};
 pub use leases::{FencingToken, Grant, LeaseEntry, Leases, LeasesError};
 pub use limit::{AlgorithmName, Limit, LimitBuilder, LimitError, LimitSpec, ReleaseRate};

@@ -3,6 +3,8 @@
 #![allow(missing_docs, reason = "only tests read it")]
 #![allow(clippy::new_without_default, clippy::must_use_candidate, reason = "only tests call it")]
 
+#[cfg(feature = "config-store")]
+pub mod config_store;
 #[cfg(feature = "fake-store")]
 pub mod fake_store;
 pub mod golden_file;

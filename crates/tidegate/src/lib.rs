@@ -52,6 +52,8 @@
 //! memory/    the store in memory, and its snapshots
 //! redis/     the store on Redis (feature `redis`)
 //! rules/     rules from files (feature `rules`)
+//! overrides/ limits of single keys, set while the server runs (feature `rules`)
+//! config/    the config store: the interface, and a store in memory (feature `rules`)
 //! engine/    rules over a store (feature `rules`)
 //! guide/     the guide
 //! ```
@@ -126,11 +128,17 @@ mod blocking;
 pub mod clock;
 #[cfg(feature = "rules")]
 #[cfg_attr(docsrs, doc(cfg(feature = "rules")))]
+pub mod config;
+#[cfg(feature = "rules")]
+#[cfg_attr(docsrs, doc(cfg(feature = "rules")))]
 pub mod engine;
 pub mod guide;
 pub mod leases;
 pub mod limiter;
 mod memory;
+#[cfg(feature = "rules")]
+#[cfg_attr(docsrs, doc(cfg(feature = "rules")))]
+pub mod overrides;
 pub mod pacer;
 mod queue;
 #[cfg(all(feature = "redis", not(loom)))]

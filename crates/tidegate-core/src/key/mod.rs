@@ -13,4 +13,4 @@ pub(crate) mod values;
 pub use into_key::{IntoKey, KeyBuf};
 pub use ip::IpKey;
 pub use number::KeyDigits;
-pub use values::{KeyValue, key_values};
+pub use values::{KeyValue, key_values, push_key_value};

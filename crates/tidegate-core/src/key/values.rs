@@ -2,6 +2,8 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
+use smallvec::SmallVec;
+
 // Each part begins with one of these bytes, so that no two keys have the same encoding.
 pub(crate) const TAG_ABSENT: u8 = 0;
 pub(crate) const TAG_TEXT: u8 = 1;
@@ -35,6 +37,23 @@ pub fn key_values(key: &[u8]) -> impl Iterator<Item = KeyValue<'_>> {
         rest = after_value;
         value(*tag, bytes)
     })
+}
+
+/// Appends a part to a key, in the form that [`key_values`] reads.
+#[inline]
+pub fn push_key_value<const N: usize>(key: &mut SmallVec<[u8; N]>, value: KeyValue<'_>) {
+    let mut push = |tag: u8, bytes: &[u8]| {
+        let [low, high, ..] = (bytes.len() as u64).to_le_bytes();
+        key.extend_from_slice(&[tag, low, high]);
+        key.extend_from_slice(bytes);
+    };
+    match value {
+        KeyValue::Absent => key.push(TAG_ABSENT),
+        KeyValue::Text(text) => push(TAG_TEXT, text),
+        KeyValue::Digest(digest) => push(TAG_DIGEST, digest),
+        KeyValue::Address(IpAddr::V4(address)) => push(TAG_ADDRESS, &address.octets()),
+        KeyValue::Address(IpAddr::V6(address)) => push(TAG_ADDRESS, &address.octets()),
+    }
 }
 
 fn value(tag: u8, bytes: &[u8]) -> Option<KeyValue<'_>> {

@@ -6,9 +6,9 @@ use std::ops::Deref;
 use smallvec::SmallVec;
 
 use super::compiled_limit::{CompiledLimit, HeaderTexts};
-use super::matched::{LimitRef, MatchedLimit, MatchedLimits, ResolvedLimit};
+use super::matched::{LimitRef, MatchedKey, MatchedLimit, MatchedLimits, ResolvedLimit};
 use super::plan_draft::{PartCounter, PlanPart, PlanParts};
-use super::{Action, ElasticSource, Margin, Rule, RuleLimit, Ruleset};
+use super::{Action, AppliedOverride, ElasticSource, LiftedLimit, Margin, Rule, RuleLimit, Ruleset};
 use crate::algorithm::{CountDenied, PackedAlgorithm};
 use crate::{Algorithm, LimitId, Mode, Nanos, OnStoreFailure, Outcome, OutcomeKind, Timestamp, Wait};
 
@@ -72,6 +72,8 @@ pub struct Answer<R> {
     candidates: Vec<LimitOutcome>,
     /// The indices of the descriptors that a rule without limits applies to, in ascending order.
     unlimited: Vec<u32>,
+    /// The limits that do not apply because of overrides.
+    lifted: Vec<LiftedLimit>,
 }
 
 /// What one limit says, with its rule.
@@ -95,6 +97,8 @@ pub struct LimitAnswer<'a> {
     pub key_status: KeyStatus,
     /// Whether the request brought the limit along. Such a limit is in no rules file.
     pub is_request_limit: bool,
+    /// The override that the limit has its values from, or that blocks the key.
+    pub applied_override: Option<&'a AppliedOverride>,
     resized_to: Option<u64>,
     compiled: &'a CompiledLimit,
 }
@@ -106,6 +110,8 @@ pub enum KeyStatus {
     Present,
     /// It lacks a part, so the counter was not asked.
     Missing,
+    /// The key is blocked by an override, so the counter was not asked.
+    Blocked,
 }
 
 /// What one limit says, in the form that an answer keeps.
@@ -178,6 +184,7 @@ impl<R: Deref<Target = Ruleset>> Answer<R> {
             limits: SmallVec::new(),
             candidates: Vec::new(),
             unlimited: Vec::new(),
+            lifted: Vec::new(),
         }
     }
 
@@ -200,6 +207,9 @@ impl<R: Deref<Target = Ruleset>> Answer<R> {
             self.separate_shared_windows(matched, &parts.parts, outcomes);
         }
         self.unlimited.clone_from(&matched.unlimited);
+        if !matched.lifted.is_empty() {
+            self.lifted.clone_from(&matched.lifted);
+        }
         self.merge_limits();
     }
 
@@ -232,6 +242,11 @@ impl<R: Deref<Target = Ruleset>> Answer<R> {
     /// Whether a rule without limits applies to the descriptor: it is unlimited on purpose.
     pub fn is_unlimited(&self, descriptor: usize) -> bool {
         self.unlimited.iter().any(|index| *index as usize == descriptor)
+    }
+
+    /// The limits that do not apply because of overrides, with their rules.
+    pub fn lifted(&self) -> impl ExactSizeIterator<Item = (&Rule, &LiftedLimit)> {
+        self.lifted.iter().map(|lifted| (self.rules.resolve_position(lifted.position).rule, lifted))
     }
 
     /// What the candidate limits say, which are only tried out.
@@ -299,6 +314,10 @@ impl<R: Deref<Target = Ruleset>> Answer<R> {
             outcome: &limit.outcome,
             key_status: limit.key_status,
             is_request_limit: matches!(limit.limit, LimitRef::Request(_)),
+            applied_override: match &limit.limit {
+                LimitRef::Override(replacement) => replacement.applied.as_ref(),
+                _ => None,
+            },
             resized_to: limit.resized_to,
             compiled,
         }
@@ -497,7 +516,10 @@ impl LimitOutcome {
 
     fn from_parts(matched: &MatchedLimit, resolved: ResolvedLimit<'_>, parts: &PartOutcomes<'_>) -> Self {
         let (outcome, key_status) = match parts.merged(PartCounter::Main).filter(|_| matched.has_key()) {
-            None => (missing_key_outcome(), KeyStatus::Missing),
+            None => match blocked_outcome(matched, parts.now) {
+                Some(outcome) => (outcome, KeyStatus::Blocked),
+                None => (missing_key_outcome(), KeyStatus::Missing),
+            },
             // Without a second counter, the main counter's outcome is the limit's.
             Some(main) if resolved.limit.secondary.is_none() => (main, KeyStatus::Present),
             Some(main) => return Self::from_two_counters(matched, resolved, main, parts),
@@ -609,6 +631,18 @@ impl PartOutcomes<'_> {
             None => outcome,
         }
     }
+}
+
+/// Denied until the block ends. `None` if the key is not blocked.
+#[cold]
+fn blocked_outcome(matched: &MatchedLimit, now: Timestamp) -> Option<Outcome> {
+    let (LimitRef::Override(replacement), MatchedKey::Blocked) = (&matched.limit, &matched.key) else {
+        return None;
+    };
+    let left = |until: Timestamp| u128::from(until.as_nanos().saturating_sub(now.as_nanos()));
+    let retry_after =
+        replacement.blocked_until.map_or(Wait::NEVER, |until| Wait::of(Nanos::new(left(until))));
+    Some(Outcome { retry_after, ..missing_key_outcome() })
 }
 
 /// Denied forever: waiting does not add the missing attribute.

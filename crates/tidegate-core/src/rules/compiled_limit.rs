@@ -12,7 +12,7 @@
 
 use std::mem::discriminant;
 
-use super::{Action, Elastic, ElasticSource, Margin, RuleLimit, Signal};
+use super::{Action, Elastic, ElasticSource, Margin, Overridable, OverrideScope, RuleLimit, Signal};
 use crate::headers::{Policy, PolicyName};
 use crate::migration::{IdentifiedCounter, LimitMigration, SupersededCounter};
 use crate::{Counter, KeyForm, Limit, LimitId, OnStoreFailure, StorePolicy, Timestamp};
@@ -45,6 +45,8 @@ pub struct CompiledLimit {
     pub(super) pool: Option<usize>,
     /// The signal that resizes it.
     pub(super) signal: Option<Signal>,
+    /// The scope of the overrides of its keys, if they may have any.
+    pub(super) scope: Option<OverrideScope>,
     /// Whether it would deny requests if there were no dry run of all rules.
     pub(super) is_global_shadow: bool,
 }
@@ -91,6 +93,11 @@ impl CompiledLimit {
         &self.limit
     }
 
+    /// The counter that decides.
+    pub fn main_counter(&self) -> &Counter {
+        &self.main.current
+    }
+
     /// Its name within the rule, or its position.
     pub fn id(&self) -> &LimitId {
         &self.id
@@ -100,15 +107,37 @@ impl CompiledLimit {
     /// counter, and used units stay used.
     #[must_use]
     pub fn with_override(&self, limit: Limit) -> Self {
-        let counter = Counter::with_id(&self.counter_name, &self.counter_id, limit.clone());
-        let current = counter.with_key_form(self.main.current.key_form());
+        let (main, secondary) = counted_limits(&limit, &self.limit.action);
+        let versions = |role: &str, limit: Limit, old: &CounterVersions| {
+            let counter = Counter::with_id(&format!("{}{role}", self.counter_name), &self.counter_id, limit);
+            let current = counter.with_key_form(self.main.current.key_form());
+            CounterVersions { current, superseded: old.superseded.clone() }
+        };
+        let secondary =
+            secondary.zip(self.secondary.as_ref()).map(|((role, limit), old)| versions(role, limit, old));
         Self {
             spec: limit.to_string().into(),
+            main: versions("", main, &self.main),
+            secondary,
             limit: RuleLimit { limit, ..self.limit.clone() },
-            main: CounterVersions { current, superseded: self.main.superseded.clone() },
             header_texts: None,
             ..self.clone()
         }
+    }
+
+    /// The same limit, with further counters enforced beside its main counter.
+    pub(super) fn with_superseded(&self, superseded: Vec<SupersededCounter>) -> Self {
+        let mut limit = self.clone();
+        limit.main.superseded.extend(superseded);
+        limit
+    }
+
+    /// Lets its keys have overrides, if it has a key.
+    pub(super) fn with_overrides(self, domain: &str, rule: &str, overridable: Overridable) -> Self {
+        let names: Vec<String> = self.limit.key.parts().iter().map(ToString::to_string).collect();
+        let may_have = overridable == Overridable::Yes && !names.is_empty();
+        let scope = may_have.then(|| OverrideScope::new(domain, rule, names.iter().map(String::as_str)));
+        Self { scope, ..self }
     }
 
     pub(super) fn new(
@@ -119,15 +148,7 @@ impl CompiledLimit {
         elastic: ResolvedElastic,
     ) -> Self {
         let base = &limit.limit;
-        let (main, secondary) = match &limit.action {
-            Action::Soft(Margin::Percent(percent)) => {
-                (with_margin(base, *percent), Some(("soft", base.clone())))
-            }
-            Action::Elastic(Elastic { min, max, source: ElasticSource::Pool(_) }) => {
-                (base.resized(*max), Some(("granted", base.resized(*min))))
-            }
-            _ => (base.clone(), None),
-        };
+        let (main, secondary) = counted_limits(base, &limit.action);
         let name = |role: &str| {
             [identity.domain, identity.rule, &limit.key.part_names(), identity.part, role].join("\u{1f}")
         };
@@ -157,6 +178,7 @@ impl CompiledLimit {
             policy,
             limit,
             spec,
+            scope: None,
             is_global_shadow: false,
             public_name: Box::default(),
             header_texts: None,
@@ -235,6 +257,17 @@ impl CounterVersions {
         let migration = LimitMigration { old: &before, new: &after, superseded: &old.superseded, now };
         self.superseded = migration.superseded();
         self.superseded.truncate(SUPERSEDED_MAX);
+    }
+}
+
+/// The limits that the main counter and the secondary counter count by. The latter has a role in its name.
+fn counted_limits(base: &Limit, action: &Action) -> (Limit, Option<(&'static str, Limit)>) {
+    match action {
+        Action::Soft(Margin::Percent(percent)) => (with_margin(base, *percent), Some(("soft", base.clone()))),
+        Action::Elastic(Elastic { min, max, source: ElasticSource::Pool(_) }) => {
+            (base.resized(*max), Some(("granted", base.resized(*min))))
+        }
+        _ => (base.clone(), None),
     }
 }
 

@@ -73,6 +73,11 @@ impl CompiledRule {
         self.limits.is_empty()
     }
 
+    /// The limits of all tiers, without the candidate.
+    pub(super) fn tier_limits_of_all(&self) -> &[CompiledLimit] {
+        &self.limits[..self.candidate.map_or(self.limits.len(), |candidate| candidate as usize)]
+    }
+
     /// The limit at a position.
     pub(super) fn limit(&self, position: u32) -> &CompiledLimit {
         &self.limits[position as usize]
@@ -117,7 +122,7 @@ impl CompiledRule {
         &self.limits[as_indices(self.tier_positions(plan))]
     }
 
-    fn tier_positions(&self, plan: Option<&str>) -> Positions {
+    pub(super) fn tier_positions(&self, plan: Option<&str>) -> Positions {
         match &self.tiers {
             CompiledTiers::Same(positions) => positions.clone(),
             CompiledTiers::By { plans, default, .. } => {
@@ -236,9 +241,14 @@ impl RuleCompiler<'_> {
             ..StorePolicy::default()
         };
         let public_name = public_name(rule, position, limit);
+        let (domain, rule_identity) = (identity.domain, identity.rule);
         if self.is_shadow {
             let compiled = CompiledLimit::shadow(limit, position, identity, policy);
-            return Ok(compiled.with_names(&rule.name, public_name));
+            return Ok(compiled.with_names(&rule.name, public_name).with_overrides(
+                domain,
+                rule_identity,
+                rule.overridable,
+            ));
         }
         let mut elastic = ResolvedElastic::default();
         match &limit.action {
@@ -252,7 +262,11 @@ impl RuleCompiler<'_> {
             _ => {}
         }
         let compiled = CompiledLimit::new(limit.clone(), position, identity, policy, elastic);
-        Ok(compiled.with_names(&rule.name, public_name))
+        Ok(compiled.with_names(&rule.name, public_name).with_overrides(
+            domain,
+            rule_identity,
+            rule.overridable,
+        ))
     }
 }
 

@@ -14,7 +14,9 @@
 
 use std::ops::Deref;
 
-use super::{Answer, MatchedLimits, PlanParts, Request, Ruleset};
+use super::{
+    Answer, MatchedLimits, OnOverrideMiss, OverrideSource, OverrideStatus, PlanParts, Request, Ruleset,
+};
 use crate::{Op, Outcome, Plan, PlanFull, Timestamp};
 
 /// One decision in progress.
@@ -71,6 +73,20 @@ impl Evaluation {
     /// Denies the request, because its domain has no rules. Call it after [`match_request`](Self::match_request).
     pub fn deny_unknown_domain(&mut self, request: &Request<'_>) {
         self.matched.deny_unknown_domain(request);
+    }
+
+    /// Applies the overrides of the request's keys. If some are not loaded, nothing is applied, unless `on_miss` or the rule
+    /// says to go on without them. Call it after [`match_request`](Self::match_request), with the same
+    /// request, when the instant of the decision is known.
+    #[inline]
+    pub fn apply_overrides(
+        &mut self,
+        rules: &Ruleset,
+        request: &Request<'_>,
+        source: &dyn OverrideSource,
+        on_miss: OnOverrideMiss,
+    ) -> OverrideStatus {
+        self.matched.apply_overrides(rules, request, self.now, source, on_miss)
     }
 
     /// The limits that the request falls under.

@@ -10,7 +10,7 @@ use super::blake2b;
 use super::client_address::parse_client_address;
 use super::pattern::network_address;
 use super::{Attribute, CaseSensitivity, Descriptor, KeyPart, KeySpec, path_segment};
-use crate::key::values::{TAG_ABSENT, TAG_ADDRESS, TAG_DIGEST, TAG_TEXT};
+use crate::key::values::{KeyValue, TAG_ABSENT, push_key_value};
 
 /// A longer part is replaced by its digest (BLAKE2b with 32 bytes), so that clients cannot find two values with one key.
 pub const KEY_PART_BYTES_MAX: usize = 1024;
@@ -135,15 +135,12 @@ fn client_network(address: IpAddr, ipv6_prefix_bits: u8) -> IpAddr {
 }
 
 fn write_address(address: IpAddr, buffer: &mut KeyBuffer) {
-    match address {
-        IpAddr::V4(address) => write_bytes(TAG_ADDRESS, &address.octets(), buffer),
-        IpAddr::V6(address) => write_bytes(TAG_ADDRESS, &address.octets(), buffer),
-    }
+    push_key_value(buffer, KeyValue::Address(address));
 }
 
 fn write_text(text: &str, case: CaseSensitivity, buffer: &mut KeyBuffer) {
     if text.len() <= KEY_PART_BYTES_MAX {
-        write_bytes(TAG_TEXT, text.as_bytes(), buffer);
+        push_key_value(buffer, KeyValue::Text(text.as_bytes()));
         if case == CaseSensitivity::Insensitive {
             let start = buffer.len() - text.len();
             buffer[start..].make_ascii_lowercase();
@@ -154,13 +151,7 @@ fn write_text(text: &str, case: CaseSensitivity, buffer: &mut KeyBuffer) {
         CaseSensitivity::Sensitive => blake2b::digest(text.as_bytes()),
         CaseSensitivity::Insensitive => blake2b::digest(text.to_ascii_lowercase().as_bytes()),
     };
-    write_bytes(TAG_DIGEST, &digest, buffer);
-}
-
-fn write_bytes(tag: u8, bytes: &[u8], buffer: &mut KeyBuffer) {
-    let [low, high, ..] = (bytes.len() as u64).to_le_bytes();
-    buffer.extend_from_slice(&[tag, low, high]);
-    buffer.extend_from_slice(bytes);
+    push_key_value(buffer, KeyValue::Digest(&digest));
 }
 
 #[cfg(test)]

@@ -14,10 +14,10 @@ use super::repeated_counters::PeekedCharge;
 use super::request_limit::RequestLimitRule;
 use super::unknown_domain::UnknownDomainRule;
 use super::{
-    Action, CompiledDomain, CostSource, Descriptor, KeyPart, OnMissingKey, Request, Rule, RuleLimit,
-    RuleMatches, Ruleset, TimeUnit,
+    Action, AppliedOverride, CompiledDomain, CostSource, Descriptor, KeyPart, LiftedLimit, OnMissingKey,
+    OnOverrideMiss, OverrideSource, Request, Rule, RuleLimit, RuleMatches, Ruleset, TimeUnit,
 };
-use crate::{Counter, Outcome, Role};
+use crate::{Counter, Outcome, Role, Timestamp};
 
 /// The limits that a request falls under.
 #[derive(Clone, Debug)]
@@ -31,9 +31,11 @@ pub struct MatchedLimits {
     pub(super) unlimited: Vec<u32>,
     /// Counters of limits whose L for this request is not the written one.
     pub(super) resized: Vec<Counter>,
+    /// The limits that do not apply because of overrides.
+    pub(super) lifted: Vec<LiftedLimit>,
     /// What each limit charges to its main counter, if a peek had to show it. Otherwise empty.
     pub(super) peeked: Vec<PeekedCharge>,
-    may_wait: bool,
+    pub(super) may_wait: bool,
     /// Whether a limit has a pool to borrow from.
     pub(super) has_pool: bool,
     /// Whether the request lacks a part of a key.
@@ -87,6 +89,10 @@ pub struct LimitOverride {
     pub position: LimitPosition,
     /// The limit.
     pub limit: Arc<CompiledLimit>,
+    /// The override that it comes from. `None` if the override has ended, and only its old window is still enforced.
+    pub applied: Option<AppliedOverride>,
+    /// If the key is blocked: until when, if the block ends.
+    pub blocked_until: Option<Timestamp>,
 }
 
 /// The position of a limit in a [`Ruleset`].
@@ -116,6 +122,8 @@ pub(super) enum MatchedKey {
     Shared(Range<u32>),
     /// The descriptor lacks a part of the key and is denied for that.
     Missing,
+    /// The key is blocked by an override. No counter is asked.
+    Blocked,
 }
 
 /// A limit with its rule.
@@ -176,8 +184,9 @@ impl Ruleset {
         }
     }
 
+    /// The limit at a position, with its rule.
     #[inline]
-    fn resolve_position(&self, position: LimitPosition) -> ResolvedLimit<'_> {
+    pub fn resolve_position(&self, position: LimitPosition) -> ResolvedLimit<'_> {
         let domain = self.domain_at(position.domain);
         ResolvedLimit {
             rule: &domain.rules()[position.rule as usize],
@@ -199,7 +208,7 @@ impl Ruleset {
                 ResolvedLimit { rule, limit }
             }
             LimitRef::Override(replacement) => {
-                let LimitOverride { position, limit } = &**replacement;
+                let LimitOverride { position, limit, .. } = &**replacement;
                 ResolvedLimit {
                     rule: &self.domain_at(position.domain).rules()[position.rule as usize],
                     limit,
@@ -220,6 +229,7 @@ impl MatchedLimits {
             keys: KeyBuffer::new(),
             unlimited: Vec::new(),
             resized: Vec::new(),
+            lifted: Vec::new(),
             peeked: Vec::new(),
             may_wait: false,
             has_pool: false,
@@ -256,17 +266,16 @@ impl MatchedLimits {
         &self.candidates
     }
 
-    /// Replaces a limit of a rule by another, for this request.
-    pub fn override_limit(&mut self, index: usize, limit: Arc<CompiledLimit>) {
-        let Some(matched) = self.limits.get_mut(index) else { return };
-        let position = match &matched.limit {
-            LimitRef::Rule(position) => *position,
-            LimitRef::Override(replacement) => replacement.position,
-            LimitRef::Request(_) | LimitRef::UnknownDomain => return,
-        };
-        self.has_pool |= limit.pool.is_some();
-        matched.limit = LimitRef::Override(Box::new(LimitOverride { position, limit }));
-        matched.resized = None;
+    /// Applies overrides, as [`Evaluation::apply_overrides`](super::Evaluation::apply_overrides) does, for an operation that is
+    /// not a decision.
+    pub fn override_limits(
+        &mut self,
+        rules: &Ruleset,
+        request: &Request<'_>,
+        now: Timestamp,
+        source: &dyn OverrideSource,
+    ) {
+        self.apply_overrides(rules, request, now, source, OnOverrideMiss::Default);
     }
 
     /// Drops the limits for which `keep` returns false.
@@ -301,7 +310,7 @@ impl MatchedLimits {
             MatchedKey::At(range) | MatchedKey::Shared(range) => {
                 Some(&self.keys[range.start as usize..range.end as usize])
             }
-            MatchedKey::Missing => None,
+            MatchedKey::Missing | MatchedKey::Blocked => None,
         }
     }
 
@@ -353,7 +362,27 @@ impl MatchedLimits {
         descriptor: &Descriptor<'_>,
     ) {
         let compiled = domain.compiled(rule.rule);
-        for position in compiled.positions_for(descriptor) {
+        let positions = compiled.positions_for(descriptor);
+        self.match_limits(domain, rule, positions, descriptor_index, descriptor);
+        if let Some(position) = compiled.candidate() {
+            let at = LimitPosition { limit: position, ..rule };
+            let candidate = self.match_limit(compiled.limit(position), at, descriptor_index, descriptor);
+            self.candidates.extend(candidate);
+        }
+    }
+
+    /// Adds the limits at these positions of a rule.
+    #[inline]
+    pub(super) fn match_limits(
+        &mut self,
+        domain: &CompiledDomain,
+        rule: LimitPosition,
+        positions: Range<u32>,
+        descriptor_index: u32,
+        descriptor: &Descriptor<'_>,
+    ) {
+        let compiled = domain.compiled(rule.rule);
+        for position in positions {
             let at = LimitPosition { limit: position, ..rule };
             let limit = compiled.limit(position);
             if let Some(matched) = self.match_limit(limit, at, descriptor_index, descriptor) {
@@ -363,11 +392,6 @@ impl MatchedLimits {
                 self.has_missing_key |= !matched.has_key();
                 self.limits.push(matched);
             }
-        }
-        if let Some(position) = compiled.candidate() {
-            let at = LimitPosition { limit: position, ..rule };
-            let candidate = self.match_limit(compiled.limit(position), at, descriptor_index, descriptor);
-            self.candidates.extend(candidate);
         }
     }
 
@@ -412,15 +436,15 @@ impl MatchedKey {
 }
 
 impl MatchedLimit {
-    /// Whether the request has all parts of the limit's key.
+    /// Whether the request has a key that the limit counts: it has all parts, or shares a counter, and is not blocked.
     pub fn has_key(&self) -> bool {
-        !matches!(self.key, MatchedKey::Missing)
+        !matches!(self.key, MatchedKey::Missing | MatchedKey::Blocked)
     }
 
     /// Whether the request lacks a part of the limit's key: it is denied for that, or shares a counter with all
     /// requests that lack it.
     pub fn lacks_key_part(&self) -> bool {
-        !matches!(self.key, MatchedKey::At(_))
+        matches!(self.key, MatchedKey::Shared(_) | MatchedKey::Missing)
     }
 }
 

@@ -6,6 +6,7 @@
 //! Request          ->  the rules that apply         request.rs -> matching.rs, index/, descriptor_tree.rs
 //!                  ->  the limits it falls under    matched.rs, key_bytes.rs, request_limit.rs,
 //!                                                   unknown_domain.rs
+//!                  ->  other limits for some keys   overrides.rs, apply_overrides.rs
 //!                  ->  the plan that charges them   plan_draft.rs
 //! Outcomes         ->  the answer                   answer.rs; evaluation.rs has the steps of one decision
 //! ```
@@ -20,6 +21,7 @@
 
 mod action;
 mod answer;
+mod apply_overrides;
 mod attribute;
 mod blake2b;
 mod client_address;
@@ -38,6 +40,7 @@ mod matching;
 mod metadata;
 mod mismatch;
 mod name_history;
+mod overrides;
 mod pattern;
 mod plan_draft;
 mod repeated_counters;
@@ -50,6 +53,7 @@ mod unknown_domain;
 
 pub use action::{Action, Elastic, ElasticSource, Margin};
 pub use answer::{Answer, AnswerKind, KeyStatus, LimitAnswer};
+pub use apply_overrides::{LiftedLimit, OverridableRule, OverridePlaceNames, OverrideStatus};
 pub use attribute::Attribute;
 pub use compiled_limit::{CompiledLimit, HeaderTexts};
 pub use delay_limits::DelayLimit;
@@ -64,6 +68,10 @@ pub use matched::{
 };
 pub use metadata::{Metadata, MetadataValue};
 pub use mismatch::{AttributeValues, Mismatch};
+pub use overrides::{
+    Access, AppliedOverride, BlockStatus, FoundOverrides, KeyOverrides, Override, OverrideLookup,
+    OverrideScope, OverrideSource, OverrideTarget, OverrideValues, PreviousValues,
+};
 pub use pattern::{
     CaseSensitivity, Net, NetSet, PATH_SEGMENTS_MAX, PATTERN_TEXT_BYTES_MAX, PathPattern, PathSet, Pattern,
     PatternError, REGEX_COMPILED_BYTES_MAX, REGEX_NESTING_MAX, REGEX_VALUE_BYTES_MAX, Regex, SET_ENTRIES_MAX,
@@ -72,7 +80,9 @@ pub use pattern::{
 pub use plan_draft::{PlanDraft, PlanParts};
 pub use request::{Descriptor, Entry, Request};
 pub use request_limit::{REQUEST_LIMIT_RULE, RequestLimit, TimeUnit};
-pub use rule::{Condition, CostSource, EntryPatterns, Rule, RuleLimit, RuleLimits, Tiers};
+pub use rule::{
+    Condition, CostSource, EntryPatterns, OnOverrideMiss, Overridable, Rule, RuleLimit, RuleLimits, Tiers,
+};
 pub use ruleset::{CompiledDomain, Ruleset, RulesetError};
 pub use signal::{Level, ParseLevelError, Signal};
 pub use unknown_domain::{UNKNOWN_DOMAIN_RULE, UnknownDomain};

@@ -34,12 +34,36 @@ pub struct Rule {
     pub on_store_failure: Option<OnStoreFailure>,
     /// Whether a node may deny from memory while it knows that the shared store would deny.
     pub deny_cache: DenyCache,
+    /// Whether single keys may have overrides.
+    pub overridable: Overridable,
+    /// What happens to a request whose overrides are not loaded yet.
+    pub on_override_miss: OnOverrideMiss,
     /// The indices, from 0, of the entries whose values become metric labels. For a rule that is found by its
     /// [`entries`](Self::entries).
     pub metric_entries: Vec<usize>,
     /// The rule is only a node in the [descriptor tree](super::Lookup::DescriptorTree). A descriptor that ends there has
     /// no rule, and does not get that of a sibling either. A rule without limits is different: it applies.
     pub is_placeholder: bool,
+}
+
+/// Whether keys of a rule may have overrides.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Overridable {
+    /// If its limits have a key.
+    #[default]
+    Yes,
+    /// Never.
+    No,
+}
+
+/// What happens to a request whose overrides are not loaded yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnOverrideMiss {
+    /// It waits for them, up to a deadline.
+    #[default]
+    Wait,
+    /// It is decided by the rule.
+    Default,
 }
 
 /// An attribute and the pattern that it has to match.

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::apply_overrides::OverriddenLimits;
 use super::compiled_limit::CounterVersions;
 use super::compiled_rule::{CompiledRule, RuleCompiler};
 use super::name_history::{self, NameHistory};
@@ -20,6 +21,8 @@ pub struct Ruleset {
     signals: HashMap<Box<str>, Signal>,
     /// The most charges of a request, without superseded counters. Zero means [`PLAN_CHARGES_MAX`].
     charges_max: AtomicUsize,
+    /// Limits with the values of overrides.
+    pub(super) overridden: OverriddenLimits,
 }
 
 /// The rules of a domain, compiled.

@@ -1,5 +1,5 @@
-//! The decision path, for every store and every listener: match, plan, ask the store, borrow from pools, merge,
-//! candidates.
+//! The decision path, for every store and every listener: match, override, plan, ask the store, borrow from pools,
+//! merge, candidates.
 //!
 //! ```text
 //! Engine::decide  ->  DecideTask::start  ->  run             ask the store until the request is decided
@@ -44,15 +44,19 @@
 //! The step machine was chosen because most decisions are made in memory. It also keeps `Evaluation` pure: the core has
 //! no async code, and tests drive each step by itself.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use smallvec::SmallVec;
-use tidegate_core::rules::{Evaluation, NextCall, Progress, Request, Ruleset};
+use tidegate_core::rules::{
+    Evaluation, NextCall, OnOverrideMiss, OverrideStatus, Progress, Request, Ruleset,
+};
 use tidegate_core::{ChargedAt, Nanos, Op, Outcome, Plan, Timestamp};
 
 use super::stages::StageTimer;
 use super::{Answer, DecideOutput, Engine, EngineError, EngineInner};
 use crate::memory::MemoryStore;
+use crate::overrides::{LoadWait, OverrideCache};
 use crate::store::{Ask, Fallback, LeaseReply, Reply, ReplyFuture, Response, Store};
 use crate::{Clock, Outcomes, Refusal, StoreError};
 
@@ -155,6 +159,52 @@ impl DecideTask {
         session.stages.time_matching(&engine.clock, || evaluation.match_request(rules, request));
         if !evaluation.matched().is_domain_known() && engine.denies_unknown_domains.load(Ordering::Relaxed) {
             evaluation.deny_unknown_domain(request);
+        }
+    }
+
+    /// Applies the overrides of the request's keys, when the instant of the decision is known. Returns what to wait for if
+    /// they have to be loaded first; nothing was applied then.
+    #[inline]
+    pub fn apply_overrides<C, S>(
+        &mut self,
+        engine: &EngineInner<C, S>,
+        rules: &Ruleset,
+        request: &Request<'_>,
+    ) -> Option<LoadWait> {
+        let overrides = engine.overrides.get()?;
+        match self.evaluation.apply_overrides(rules, request, &**overrides, OnOverrideMiss::Wait) {
+            OverrideStatus::Applied => None,
+            status => self.load_overrides(overrides, rules, request, status),
+        }
+    }
+
+    #[cold]
+    fn load_overrides(
+        &mut self,
+        overrides: &Arc<OverrideCache>,
+        rules: &Ruleset,
+        request: &Request<'_>,
+        status: OverrideStatus,
+    ) -> Option<LoadWait> {
+        let wait = overrides.load(rules, self.evaluation.matched());
+        if status == OverrideStatus::Incomplete {
+            return None;
+        }
+        if wait.is_none() {
+            self.evaluation.apply_overrides(rules, request, &**overrides, OnOverrideMiss::Default);
+        }
+        wait
+    }
+
+    /// As [`apply_overrides`](Self::apply_overrides), without those that are not loaded.
+    pub fn apply_loaded_overrides<C, S>(
+        &mut self,
+        engine: &EngineInner<C, S>,
+        rules: &Ruleset,
+        request: &Request<'_>,
+    ) {
+        if let Some(overrides) = engine.overrides.get() {
+            self.evaluation.apply_overrides(rules, request, &**overrides, OnOverrideMiss::Default);
         }
     }
 

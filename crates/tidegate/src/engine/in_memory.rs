@@ -151,6 +151,10 @@ impl<C: Clock> Engine<C, Arc<MemoryStore>> {
         let mut decided = DecideOutput::undecided(self.rules());
         let mut task = DecideTask::new(op, now, StageTimer::OFF);
         task.match_request(&self.inner, decided.answer.rules(), request);
+        if task.apply_overrides(&self.inner, decided.answer.rules(), request).is_some() {
+            // They are loaded for later requests. This call does not wait.
+            task.apply_loaded_overrides(&self.inner, decided.answer.rules(), request);
+        }
         match plan_full_only(task.start(&self.inner, &mut decided))? {
             None => Ok(decided),
             Some(_) => unreachable!("the memory store answers immediately"),

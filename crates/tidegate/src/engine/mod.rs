@@ -52,12 +52,13 @@ mod wait;
 mod wait_task;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arc_swap::ArcSwap;
 use tidegate_core::rules::{Domain, Ruleset, RulesetError, UnknownDomain};
 
 use crate::memory::{MEMORY_BYTES_DEFAULT, MemoryStore};
+use crate::overrides::{KeyName, OverrideCache, ValuePattern};
 use crate::queue::{QUEUE_MAX_DEFAULT, QueueGroup, QueueGroups, WaitQueues};
 use crate::store::Store;
 use crate::{Clock, SystemClock};
@@ -99,6 +100,7 @@ struct EngineInner<C, S> {
     /// How often the rules or a signal changed.
     changes: AtomicU64,
     denies_unknown_domains: AtomicBool,
+    overrides: OnceLock<Arc<OverrideCache>>,
     clock: C,
 }
 
@@ -134,6 +136,7 @@ impl<C: Clock, S: Store> Engine<C, S> {
                 queue_group,
                 changes: AtomicU64::new(0),
                 denies_unknown_domains: AtomicBool::new(false),
+                overrides: OnceLock::new(),
                 clock,
             }),
         })
@@ -177,6 +180,48 @@ impl<C: Clock, S: Store> Engine<C, S> {
     pub fn with_waiters_max(self, waiters_max: u64) -> Self {
         self.inner.queues.set_waiters_max(waiters_max);
         self
+    }
+
+    /// Lets single keys have overrides. Without this, or if it is called again, nothing changes.
+    #[must_use]
+    pub fn with_overrides(self, overrides: Arc<OverrideCache>) -> Self {
+        let _ = self.inner.overrides.set(overrides);
+        self
+    }
+
+    /// The overrides of single keys.
+    pub fn overrides(&self) -> Option<&Arc<OverrideCache>> {
+        self.inner.overrides.get()
+    }
+
+    /// The overrides of these keys have changed: wakes the requests that wait for them. Those that wait for other keys are not
+    /// woken.
+    pub fn overrides_changed(&self, keys: &[KeyName]) {
+        let inner = &*self.inner;
+        if keys.is_empty() || inner.queues.waiters() == 0 {
+            return;
+        }
+        // A request that waits compares the count when it is woken, and is then matched again.
+        inner.changes.fetch_add(1, Ordering::Release);
+        let rules = self.rules();
+        for KeyName { domain, rule, parts } in keys {
+            let Some(compiled) = rules.domain(domain) else { continue };
+            let Some(named) = compiled.overridable_rules().find(|one| *one.identity == **rule) else {
+                continue;
+            };
+            let value = |part: &tidegate_core::rules::KeyPart| {
+                let value = parts.iter().find(|(name, _)| **name == *part.to_string());
+                value.map(|(_, value)| ValuePattern::literal(value))
+            };
+            for matched in rules.limits_of_key(domain, &named.rule.name, value).unwrap_or_default() {
+                inner.wake_waiters(&matched, &rules);
+            }
+        }
+    }
+
+    /// The overrides of any key may have changed: wakes all requests that wait.
+    pub fn all_overrides_changed(&self) {
+        self.inner.notify_changed();
     }
 
     /// The active rules. The returned handle keeps them when they are replaced.

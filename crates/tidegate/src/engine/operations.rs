@@ -3,15 +3,17 @@
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use tidegate_core::rules::{MatchedLimits, Request};
+use tidegate_core::rules::{MatchedLimits, OnOverrideMiss, Request};
 use tidegate_core::{Charge, ChargedAt, Decision, Nanos, Op, Plan, Timestamp};
 
+use super::admitted::RequestCopy;
 use super::decide::{DecideTask, PendingDecision};
 use super::stages::StageTimer;
 use super::{
     AcquireRequestFuture, ActiveRules, DecideFuture, DecideOutput, Engine, EngineError, Explanation,
 };
 use crate::blocking::block_on;
+use crate::overrides::LoadWait;
 use crate::store::{Ask, AsyncStore, Reply, ReplyFuture, Response, Store};
 use crate::{Clock, LeaseToken, Release, Renewal, StoreError, Timer};
 
@@ -128,15 +130,52 @@ where
     /// Decides without waiting for limits.
     #[inline]
     fn start(&self, request: &Request<'_>, op: Op, deadline: Option<Timestamp>) -> DecideFuture {
+        self.start_with(request, op, deadline, OnOverrideMiss::Wait)
+    }
+
+    #[inline]
+    fn start_with(
+        &self,
+        request: &Request<'_>,
+        op: Op,
+        deadline: Option<Timestamp>,
+        on_miss: OnOverrideMiss,
+    ) -> DecideFuture {
         let mut decided = DecideOutput::undecided(self.rules());
         let clock = &self.inner.clock;
         let mut task = DecideTask::new(op, clock.now(), StageTimer::OFF);
         task.session.set_deadline(deadline);
         task.match_request(&self.inner, decided.answer.rules(), request);
+        if let Some(wait) = self.apply_overrides(&mut task, &decided, request, on_miss) {
+            let (engine, request) = (self.clone(), RequestCopy::from_request(request));
+            return DecideFuture::later(async move {
+                wait.await;
+                let on_miss = OnOverrideMiss::Default;
+                request.with_request(|request| engine.start_with(request, op, deadline, on_miss)).await
+            });
+        }
         match task.start(&self.inner, &mut decided) {
             Ok(None) => DecideFuture::now(decided),
             Ok(Some(pending)) => self.finish_later(pending, task, decided),
             Err(error) => DecideFuture::failed(error),
+        }
+    }
+
+    /// Applies the overrides of the request's keys. Returns what to wait for, if `on_miss` says so.
+    #[inline]
+    pub(super) fn apply_overrides(
+        &self,
+        task: &mut DecideTask,
+        decided: &DecideOutput,
+        request: &Request<'_>,
+        on_miss: OnOverrideMiss,
+    ) -> Option<LoadWait> {
+        match on_miss {
+            OnOverrideMiss::Wait => task.apply_overrides(&self.inner, decided.answer.rules(), request),
+            OnOverrideMiss::Default => {
+                task.apply_loaded_overrides(&self.inner, decided.answer.rules(), request);
+                None
+            }
         }
     }
 
@@ -252,7 +291,11 @@ impl<C: Clock, S: Store> Engine<C, S> {
         deadline: Option<Timestamp>,
     ) -> Result<PendingChange, EngineError> {
         let rules = self.rules();
-        let matched = rules.matched_limits(request);
+        let mut matched = rules.matched_limits(request);
+        if let Some(overrides) = self.inner.overrides.get() {
+            // The request was decided a moment ago, so its overrides are loaded.
+            matched.override_limits(&rules, request, self.inner.clock.now(), &**overrides);
+        }
         self.start_change_of(rules, matched, op, deadline)
     }
 

@@ -24,7 +24,7 @@ pub struct DecideOutput {
     pub(super) refusal: Option<Refusal>,
 }
 
-/// How [`Engine::decide_with`](super::Engine::decide_with) decides.
+/// How [`Engine::decide_by`](super::Engine::decide_by) and [`Engine::decide_with`](super::Engine::decide_with) decide.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DecideOptions {
     /// A reading of the engine's clock that several requests share. It must be taken after the request arrived. Without

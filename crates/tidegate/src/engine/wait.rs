@@ -14,7 +14,7 @@
 
 use std::time::Duration;
 
-use tidegate_core::rules::{Evaluation, Request};
+use tidegate_core::rules::{Evaluation, OnOverrideMiss, Request};
 use tidegate_core::{Nanos, Op, Timestamp};
 
 use super::admitted::RequestCopy;
@@ -29,6 +29,7 @@ use super::{
 };
 use crate::Timer;
 use crate::blocking::block_on;
+use crate::overrides::LoadWait;
 use crate::store::Store;
 
 #[cfg(doc)]
@@ -69,7 +70,7 @@ where
     /// ```
     #[inline]
     pub fn decide(&self, request: &Request<'_>) -> DecideFuture {
-        self.decide_op(request, Op::Check, None, StageTimer::OFF)
+        self.decide_by(request, DecideOptions::default())
     }
 
     /// As [`decide`](Self::decide), for a server. A decision that is made immediately is passed to `then` by reference,
@@ -88,30 +89,38 @@ where
         let changes = self.inner.changes();
         let mut decided = DecideOutput::undecided(self.rules());
         let mut task = DecideTask::new(Op::Check, Timestamp::from_nanos(0), stages);
-        match self.first_step(request, at, &mut task, &mut decided) {
+        match self.first_step(request, at, OnOverrideMiss::Wait, &mut task, &mut decided) {
             FirstStep::Decided => Ok(then(Ok(&decided))),
             FirstStep::Failed(error) => Ok(then(Err(&error))),
             step => Err(self.continue_later(request, step, task, decided, changes, None)),
         }
     }
 
+    /// As [`decide`](Self::decide), with options.
+    #[inline]
+    pub fn decide_by(&self, request: &Request<'_>, options: DecideOptions) -> DecideFuture {
+        let stages = if options.is_timed { StageTimer::on() } else { StageTimer::OFF };
+        self.decide_op(request, Op::Check, options.at, None, stages)
+    }
+
     /// As [`decide`](Self::decide), with the [stages](DecideOutput::stages) timed, which costs a few readings of the
     /// clock.
     pub fn decide_timed(&self, request: &Request<'_>) -> DecideFuture {
-        self.decide_op(request, Op::Check, None, StageTimer::on())
+        self.decide_by(request, DecideOptions { at: None, is_timed: true })
     }
 
     /// As [`decide`](Self::decide). The returned guard holds the leases of concurrency limits until it is dropped.
     /// Waits where a rule says so, and is refused where the rules deny the request. A released lease wakes the head of
     /// the wait queue.
     pub fn acquire(&self, request: &Request<'_>) -> AcquireRequestFuture<C, S> {
-        let deciding = self.decide_op(request, Op::Acquire { ttl: None }, None, StageTimer::OFF);
+        let deciding = self.decide_op(request, Op::Acquire { ttl: None }, None, None, StageTimer::OFF);
         AcquireRequestFuture::new(self, request, deciding)
     }
 
     /// As [`acquire`](Self::acquire), but waits at most `max_wait`, also where a rule allows a longer wait.
     pub fn acquire_within(&self, request: &Request<'_>, max_wait: Duration) -> AcquireRequestFuture<C, S> {
-        let deciding = self.decide_op(request, Op::Acquire { ttl: None }, Some(max_wait), StageTimer::OFF);
+        let deciding =
+            self.decide_op(request, Op::Acquire { ttl: None }, None, Some(max_wait), StageTimer::OFF);
         AcquireRequestFuture::new(self, request, deciding)
     }
 
@@ -132,12 +141,12 @@ where
     /// As [`decide`](Self::decide), and returns the [lease](DecideOutput::lease) of concurrency limits itself, for a
     /// holder in another place. It lasts at most `ttl`, and is not released automatically before it expires.
     pub fn lease(&self, request: &Request<'_>, ttl: Option<Nanos>) -> DecideFuture {
-        self.decide_op(request, Op::Acquire { ttl }, None, StageTimer::OFF)
+        self.decide_op(request, Op::Acquire { ttl }, None, None, StageTimer::OFF)
     }
 
     /// As [`lease`](Self::lease), with the stages timed.
     pub fn lease_timed(&self, request: &Request<'_>, ttl: Option<Nanos>) -> DecideFuture {
-        self.decide_op(request, Op::Acquire { ttl }, None, StageTimer::on())
+        self.decide_op(request, Op::Acquire { ttl }, None, None, StageTimer::on())
     }
 
     #[inline]
@@ -145,14 +154,28 @@ where
         &self,
         request: &Request<'_>,
         op: Op,
+        at: Option<Timestamp>,
         max_wait: Option<Duration>,
         stages: StageTimer,
+    ) -> DecideFuture {
+        self.decide_op_with(request, op, at, max_wait, stages, OnOverrideMiss::Wait)
+    }
+
+    #[inline]
+    fn decide_op_with(
+        &self,
+        request: &Request<'_>,
+        op: Op,
+        at: Option<Timestamp>,
+        max_wait: Option<Duration>,
+        stages: StageTimer,
+        on_miss: OnOverrideMiss,
     ) -> DecideFuture {
         // Read the count before the rules, so that a change in between is noticed.
         let changes = self.inner.changes();
         let mut decided = DecideOutput::undecided(self.rules());
         let mut task = DecideTask::new(op, Timestamp::from_nanos(0), stages);
-        match self.first_step(request, None, &mut task, &mut decided) {
+        match self.first_step(request, at, on_miss, &mut task, &mut decided) {
             FirstStep::Decided => DecideFuture::now(decided),
             step => self.continue_later(request, step, task, decided, changes, max_wait),
         }
@@ -164,6 +187,7 @@ where
         &self,
         request: &Request<'_>,
         at: Option<Timestamp>,
+        on_miss: OnOverrideMiss,
         task: &mut DecideTask,
         decided: &mut DecideOutput,
     ) -> FirstStep {
@@ -175,7 +199,11 @@ where
             Some(at) if !may_wait && engine.store.is_local() => at,
             _ => engine.clock.now(),
         });
-        if may_wait {
+        if let Some(wait) = self.apply_overrides(task, decided, request, on_miss) {
+            return FirstStep::LoadOverrides(wait);
+        }
+        // An override may have replaced the limit that could make the request wait.
+        if task.evaluation.matched().may_wait() {
             return FirstStep::MayWait;
         }
         match task.start(engine, decided) {
@@ -200,6 +228,19 @@ where
             FirstStep::Decided => DecideFuture::now(decided),
             FirstStep::Failed(error) => DecideFuture::failed(error),
             FirstStep::Pending(pending) => self.finish_later(pending, task, decided),
+            FirstStep::LoadOverrides(wait) => {
+                let (engine, request) = (self.clone(), RequestCopy::from_request(request));
+                let (op, stages) = (task.op, task.session.stages);
+                DecideFuture::later(async move {
+                    wait.await;
+                    let on_miss = OnOverrideMiss::Default;
+                    request
+                        .with_request(|request| {
+                            engine.decide_op_with(request, op, None, max_wait, stages, on_miss)
+                        })
+                        .await
+                })
+            }
             FirstStep::MayWait => {
                 self.decide_or_wait(request, task, decided.answer.into_rules(), changes, max_wait)
             }
@@ -242,6 +283,8 @@ where
 enum FirstStep {
     Decided,
     Failed(EngineError),
+    /// The overrides of a key have to be loaded. Then the request is decided from the beginning.
+    LoadOverrides(LoadWait),
     /// A limit with the action `delay` applies.
     MayWait,
     /// The store answers later.
@@ -275,8 +318,15 @@ where
         // The request has waited, so the store gets a new deadline.
         task.session.reset();
         task.evaluation = Evaluation::new(task.op, inner.clock.now());
-        request.with_request(|request| task.match_request(inner, &rules, request));
-        task.evaluation.set_now(inner.clock.now());
+        let load = request.with_request(|request| {
+            task.match_request(inner, &rules, request);
+            task.evaluation.set_now(inner.clock.now());
+            task.apply_overrides(inner, &rules, request)
+        });
+        if let Some(load) = load {
+            load.await;
+            request.with_request(|request| task.apply_loaded_overrides(inner, &rules, request));
+        }
     };
     waiting.slot = None;
     // Candidates are asked once, not each time that the request asks.

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+#[cfg(feature = "rules")]
+use super::config_store::CONFIG_SCRIPTS;
 use super::deadline::Deadlines;
 use super::heartbeat::{HEARTBEAT_SCRIPT, Heartbeat};
 use super::runtime::{TaskRuntime, thread_error};
@@ -12,6 +14,13 @@ use super::{ConnectError, RedisSettings, RedisStore};
 /// Positions of the scripts in [`SCRIPTS`].
 pub(super) const DECISION_SCRIPT_INDEX: usize = 0;
 pub(super) const HEARTBEAT_SCRIPT_INDEX: usize = 1;
+/// The first script of the config store.
+#[cfg(feature = "rules")]
+pub(super) const CONFIG_SCRIPT_INDEX: usize = 2;
+#[cfg(feature = "rules")]
+const SCRIPTS: [&str; 5] =
+    [SCRIPT, HEARTBEAT_SCRIPT, CONFIG_SCRIPTS[0], CONFIG_SCRIPTS[1], CONFIG_SCRIPTS[2]];
+#[cfg(not(feature = "rules"))]
 const SCRIPTS: [&str; 2] = [SCRIPT, HEARTBEAT_SCRIPT];
 
 /// The parts of a store.

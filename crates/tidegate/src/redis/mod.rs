@@ -1,4 +1,4 @@
-//! Counters in Redis or Valkey, shared by many nodes (feature `redis`).
+//! Counters in Redis or Valkey, shared by many nodes (feature `redis`), and config data beside them (with `rules`).
 //!
 //! ```text
 //! Plan -> RedisPlan -> Batcher of its server -> Call -> topology -> connection -> Redis
@@ -12,6 +12,7 @@
 //! - `split` decides plans whose keys are in several slots or servers, `leases` handles leases, `lease_seal`
 //!   seals their tokens, and `refunds` gives charges back.
 //! - `deny_cache` repeats a denial without a call. `watch` receives messages about released units.
+//! - `config_store` keeps config data on the same servers (feature `rules`).
 //! - `store` puts these parts together. `connect` builds a store, `runtime` chooses where its tasks run,
 //!   `tick` does periodic work, and `deadline` ends calls that take too long.
 //!
@@ -24,6 +25,8 @@
 //! that.
 
 mod batcher;
+#[cfg(feature = "rules")]
+mod config_store;
 mod connect;
 mod connection;
 mod deadline;
@@ -47,6 +50,8 @@ mod topology;
 mod url;
 mod watch;
 
+#[cfg(feature = "rules")]
+pub use config_store::RedisConfigStore;
 pub use connection::{
     BreakerState, ConnectError, ConnectErrorKind, EventHook, ServerCounts, ServerStats, ServersStats,
     StoreEvent, WriteState,

@@ -48,7 +48,7 @@ use crate::{Clock, StoreError, SystemClock};
 /// are pending, and heartbeats within two seconds.
 #[derive(Clone)]
 pub struct RedisStore {
-    inner: Arc<RedisInner>,
+    pub(super) inner: Arc<RedisInner>,
 }
 
 /// What all clones share.
@@ -57,14 +57,14 @@ pub(super) struct RedisInner {
     pub runtime: Handle,
     pub refunds: PendingRefunds,
     watches: Watches,
-    settings: RedisSettings,
+    pub settings: RedisSettings,
     /// At most one per server.
     batchers: RwLock<HashMap<ServerId, Batcher>>,
     pub heartbeat: Arc<Heartbeat>,
     hasher: RandomState,
     /// A source of unpredictable numbers: a hash with random keys, and a counter.
     random_source: (std::hash::RandomState, AtomicU64),
-    deadlines: Arc<Deadlines>,
+    pub deadlines: Arc<Deadlines>,
     pub lease_seal: LeaseSeal,
 }
 

@@ -52,11 +52,13 @@ pub use schema::schema;
 pub use source::{Source, SourceUpdate};
 pub use span::{FileId, Span};
 pub use tidegate_core::rules::{
-    Action, AnswerKind, Apply, Attribute, CompiledDomain, CompiledLimit, Condition, CostSource, Descriptor,
-    Domain, Elastic, ElasticSource, Entry, EntryPatterns, KeyPart, KeySpec, KeyStatus, Level, LimitAnswer,
-    Lookup, Margin, MatchedLimit, MatchedLimits, Metadata, MetadataValue, OnMissingKey, ParseLevelError,
-    Pattern, Pool, REQUEST_LIMIT_RULE, Request, RequestLimit, Rule, RuleLimit, RuleLimits, Ruleset,
-    RulesetError, Signal, Tiers, TimeUnit, UNKNOWN_DOMAIN_RULE, UnknownDomain,
+    Access, Action, AnswerKind, AppliedOverride, Apply, Attribute, BlockStatus, CompiledDomain,
+    CompiledLimit, Condition, CostSource, Descriptor, Domain, Elastic, ElasticSource, Entry, EntryPatterns,
+    KeyOverrides, KeyPart, KeySpec, KeyStatus, Level, LiftedLimit, LimitAnswer, Lookup, Margin, MatchedLimit,
+    MatchedLimits, Metadata, MetadataValue, OnMissingKey, OnOverrideMiss, Overridable, Override,
+    OverrideValues, ParseLevelError, Pattern, Pool, REQUEST_LIMIT_RULE, Request, RequestLimit, Rule,
+    RuleLimit, RuleLimits, Ruleset, RulesetError, Signal, Tiers, TimeUnit, UNKNOWN_DOMAIN_RULE,
+    UnknownDomain,
 };
 pub use tidegate_core::{DenyCache, LimitId, OnStoreFailure};
 pub use yaml::{DEPTH_MAX, FILE_BYTES_MAX, NODES_MAX};

@@ -2,6 +2,8 @@
 
 mod check_many;
 #[cfg(feature = "rules")]
+mod config_store;
+#[cfg(feature = "rules")]
 mod engine;
 #[cfg(feature = "rules")]
 mod engine_fleet;
@@ -13,6 +15,8 @@ mod leases;
 mod limiter;
 mod mixed;
 mod observed;
+#[cfg(feature = "rules")]
+mod override_cache;
 mod pacer;
 mod queue;
 #[cfg(feature = "redis")]

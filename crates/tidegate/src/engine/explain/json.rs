@@ -6,6 +6,7 @@ use tidegate_core::rules::KeyStatus;
 use tidegate_core::{LimitId, Wait};
 
 use super::{Answer, ExplainedDescriptor, ExplainedLimit, Explanation, RuleStatus};
+use crate::overrides::provenance_json;
 
 impl Explanation {
     /// The explanation as a JSON document. Durations are in nanoseconds. A wait that never ends is `null`.
@@ -14,6 +15,12 @@ impl Explanation {
             "domain": self.domain,
             "known": self.is_known,
             "descriptors": self.descriptors.iter().map(descriptor).collect::<Vec<_>>(),
+            "overrides": self.answer.lifted().map(|(rule, lifted)| json!({
+                "rule": &*rule.name,
+                "limit": id(self.answer.rules().resolve_position(lifted.position).limit.id()),
+                "descriptor": lifted.descriptor,
+                "override": provenance_json(&lifted.applied),
+            })).collect::<Vec<_>>(),
             "decision": decision(&self.answer),
         });
         document.to_string()
@@ -63,6 +70,8 @@ fn limit(limit: &ExplainedLimit) -> Value {
         "candidate": limit.is_candidate,
         "key": limit.key,
         "key_missing": limit.key_status == KeyStatus::Missing,
+        "blocked": limit.key_status == KeyStatus::Blocked,
+        "override": limit.applied_override.as_ref().map(provenance_json),
         "missing_parts": limit.missing_parts,
         "shared": limit.key_status == KeyStatus::Present && !limit.missing_parts.is_empty(),
         "action": limit.action.as_str(),

@@ -6,8 +6,8 @@ mod text;
 
 use tidegate_core::algorithm::WorstCase;
 use tidegate_core::rules::{
-    Action, AnswerKind, CompiledDomain, Descriptor, Entry, KeyStatus, LimitAnswer, Request, Rule, RuleLimit,
-    RuleLimits, RuleMatches, Tiers, key_text, missing_key_parts, value_text,
+    Action, AnswerKind, AppliedOverride, CompiledDomain, Descriptor, Entry, KeyStatus, LimitAnswer, Request,
+    Rule, RuleLimit, RuleLimits, RuleMatches, Tiers, key_text, missing_key_parts, value_text,
 };
 use tidegate_core::{LimitId, Outcome};
 
@@ -93,6 +93,8 @@ pub struct ExplainedLimit {
     pub key: String,
     /// Whether the request has all parts of the key.
     pub key_status: KeyStatus,
+    /// The override that the limit has its values from, or that blocks the key.
+    pub applied_override: Option<AppliedOverride>,
     /// The parts of the key that the descriptor lacks, as rules write them. If the limit applies nevertheless, all
     /// requests that lack them share the counter.
     pub missing_parts: Vec<String>,
@@ -230,6 +232,7 @@ impl ExplainedLimit {
             spec: current.to_string(),
             key,
             key_status: limit.key_status,
+            applied_override: limit.applied_override.cloned(),
             missing_parts,
             action: limit.limit.action.clone(),
             worst_case: limit.rule.worst_case_of(&RuleLimit { limit: current, ..limit.limit.clone() }),

@@ -6,6 +6,7 @@ use tidegate_core::rules::{KeyStatus, LimitAnswer};
 use tidegate_core::{LimitId, Outcome, Wait};
 
 use super::{ExplainedDescriptor, ExplainedLimit, ExplainedPlan, Explanation, RuleStatus};
+use crate::overrides::provenance_text;
 
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -16,6 +17,9 @@ impl fmt::Display for Explanation {
         for (number, descriptor) in self.descriptors.iter().enumerate() {
             writeln!(f, "descriptor {}: {}", number + 1, descriptor.attributes)?;
             write_rules(f, descriptor)?;
+        }
+        for (rule, lifted) in self.answer.lifted() {
+            writeln!(f, "rule {}: unlimited by override {}", rule.name, provenance_text(&lifted.applied))?;
         }
         write!(f, "decision: {}", self.answer.kind.as_str())?;
         if let Some(decider) = self.answer.decider() {
@@ -45,6 +49,7 @@ fn remaining_text(key_status: KeyStatus, outcome: &Outcome) -> String {
     match key_status {
         KeyStatus::Present => format!("{} remaining", outcome.remaining),
         KeyStatus::Missing => "part of the key is missing".to_owned(),
+        KeyStatus::Blocked => "the key is blocked".to_owned(),
     }
 }
 
@@ -101,6 +106,9 @@ fn write_limit(f: &mut fmt::Formatter<'_>, limit: &ExplainedLimit) -> fmt::Resul
         write!(f, ", delay {}", outcome.delay)?;
     }
     writeln!(f, ", reset after {}", outcome.reset_after)?;
+    if let Some(applied) = &limit.applied_override {
+        writeln!(f, "      override {}", provenance_text(applied))?;
+    }
     match &limit.worst_case {
         Some(worst_case) if limit.is_denying_quota => {
             writeln!(

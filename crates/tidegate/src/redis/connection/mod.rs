@@ -49,7 +49,9 @@ pub(crate) use client_config::{ClientConfig, Endpoint};
 pub(crate) use handshake::{ServerMode, as_text, handshake, into_result, refusal_error};
 pub(crate) use jitter::{JitterRange, random_u64};
 pub(crate) use multiplexed::{Connection, closed_error};
-pub(crate) use pipeline::{PipelineItem, PipelineMode, SendError, ServerPipeline, SlotCommand};
+pub(crate) use pipeline::{
+    PipelineItem, PipelineMode, PipelinePurpose, PipelineTerms, SendError, ServerPipeline, SlotCommand,
+};
 pub(crate) use probe::{ConnectTimeouts, timeout_error};
 pub(crate) use reconnector::{ManagedServer, connect_all};
 pub(crate) use replicas::Replication;

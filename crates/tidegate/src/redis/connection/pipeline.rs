@@ -1,6 +1,7 @@
 //! Commands sent to one server as one pipeline.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use redis::{Arg, Cmd, Pipeline};
 use tokio::time::Instant;
@@ -24,6 +25,31 @@ pub(crate) struct PipelineItem {
     /// The index of its reply.
     pub reply_index: usize,
     pub slot: u16,
+}
+
+/// How long a pipeline may take, and what it is for.
+#[derive(Clone, Copy)]
+pub(crate) struct PipelineTerms {
+    pub timeout: Duration,
+    pub deadline: Instant,
+    pub purpose: PipelinePurpose,
+}
+
+/// What a pipeline is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PipelinePurpose {
+    /// Decisions and heartbeats.
+    Decisions,
+    /// Calls of the config store. Decisions need fewer permissions, so they go on if these calls lack one.
+    #[cfg(feature = "rules")]
+    Config,
+}
+
+impl PipelineTerms {
+    /// The timeout starts now.
+    pub fn new(timeout: Duration, purpose: PipelinePurpose) -> Self {
+        Self { timeout, deadline: Instant::now() + timeout, purpose }
+    }
 }
 
 /// What is sent besides the commands.
@@ -69,8 +95,8 @@ impl ServerPipeline {
     }
 
     /// One reply for each item, and whether enough replicas have what was written.
-    pub async fn send(&self, deadline: Instant) -> Result<(Vec<CommandReply>, Replication), SendError> {
-        let (mut replies, replication) = self.server.send_pipeline(&self.pipeline, deadline).await?;
+    pub async fn send(&self, terms: PipelineTerms) -> Result<(Vec<CommandReply>, Replication), SendError> {
+        let (mut replies, replication) = self.server.send_pipeline(&self.pipeline, terms).await?;
         if let PipelineMode::Asking | PipelineMode::ReloadScripts = self.mode {
             let mut index = 0;
             replies.retain(|_| {

@@ -49,6 +49,8 @@ pub(crate) enum RefusalScope {
     Slot,
     /// Every write to this server. Reads work.
     Writes,
+    /// The commands that the user may not run. All decisions need the same permissions.
+    Permission,
     /// The whole server: every command would fail.
     Server,
     /// The server is not the master, or not any more.
@@ -94,18 +96,19 @@ impl RefusalScope {
     pub fn from_error(error: &ServerError) -> Self {
         match error.code() {
             "READONLY" => Self::Master,
+            "NOPERM" => Self::Permission,
             "CLUSTERDOWN" if error.details().is_some_and(|text| text.contains("slot not served")) => {
                 Self::Slot
             }
             code if WRITE_ERRORS.contains(&code) => Self::Writes,
-            "LOADING" | "CLUSTERDOWN" | "MASTERDOWN" | "BUSY" | "NOAUTH" | "NOPERM" => Self::Server,
+            "LOADING" | "CLUSTERDOWN" | "MASTERDOWN" | "BUSY" | "NOAUTH" => Self::Server,
             // Before version 7 the cause of a script's error is only in its text.
             "ERR" => {
                 let details = error.details().unwrap_or_default();
                 if details.contains("-READONLY ") {
                     Self::Master
                 } else if is_permission_error(error) {
-                    Self::Server
+                    Self::Permission
                 } else if WRITE_ERRORS.iter().any(|code| details.contains(&format!("-{code} "))) {
                     Self::Writes
                 } else {
@@ -157,6 +160,7 @@ mod tests {
     #[test]
     fn a_refusal_has_a_scope() {
         assert_eq!(refusal_scope("-LOADING Redis is loading the dataset in memory"), RefusalScope::Server);
+        assert_eq!(refusal_scope("-NOPERM this user has no permissions"), RefusalScope::Permission);
         assert_eq!(refusal_scope("-CLUSTERDOWN The cluster is down"), RefusalScope::Server);
         assert_eq!(refusal_scope("-CLUSTERDOWN Hash slot not served"), RefusalScope::Slot);
         assert_eq!(

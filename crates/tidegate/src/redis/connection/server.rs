@@ -15,7 +15,7 @@ use super::client_config::ClientConfig;
 use super::connect_error::ConnectError;
 use super::event::StoreEvent;
 use super::multiplexed::Connection;
-use super::pipeline::SendError;
+use super::pipeline::{PipelinePurpose, PipelineTerms, SendError};
 use super::probe::{self, ConnectTimeouts};
 use super::replicas::{ReplicaWait, Replication};
 use super::reply::{CommandReply, RefusalScope};
@@ -118,8 +118,9 @@ impl Server {
     pub async fn send_pipeline(
         &self,
         pipeline: &Pipeline,
-        deadline: Instant,
+        terms: PipelineTerms,
     ) -> Result<(Vec<CommandReply>, Replication), SendError> {
+        let PipelineTerms { timeout, deadline, purpose } = terms;
         if self.breaker.state() == BreakerState::Open {
             return Err(SendError::Away);
         }
@@ -142,7 +143,7 @@ impl Server {
         match timeout_at(deadline, self.send_replicated(&live.connection, pipeline, deadline)).await {
             Ok(Ok((values, replication))) => {
                 let replies: Vec<_> = values.into_iter().map(CommandReply::from_value).collect();
-                self.assess_replies(&live, &replies);
+                self.assess_replies(&live, &replies, purpose);
                 Ok((replies, replication))
             }
             Ok(Err(error)) => {
@@ -151,10 +152,7 @@ impl Server {
                 Err(SendError::NoReply)
             }
             Err(_) => {
-                self.record_failure(
-                    live.generation,
-                    format_args!("no reply within {:?}", self.config.timeout),
-                );
+                self.record_failure(live.generation, format_args!("no reply within {timeout:?}"));
                 Err(SendError::NoReply)
             }
         }
@@ -181,7 +179,7 @@ impl Server {
     }
 
     /// What the replies say about the whole server.
-    fn assess_replies(&self, live: &LiveConnection, replies: &[CommandReply]) {
+    fn assess_replies(&self, live: &LiveConnection, replies: &[CommandReply], purpose: PipelinePurpose) {
         let mut worst = None;
         for reply in replies {
             let CommandReply::Refused(refusal) = reply else { continue };
@@ -194,7 +192,10 @@ impl Server {
                     // A master that is cut off from its replicas may have a successor.
                     self.request_refresh();
                 }
-                RefusalScope::Server | RefusalScope::Master => worst = Some(refusal),
+                RefusalScope::Permission if purpose != PipelinePurpose::Decisions => {}
+                RefusalScope::Permission | RefusalScope::Server | RefusalScope::Master => {
+                    worst = Some(refusal);
+                }
             }
         }
         match worst {

@@ -10,8 +10,8 @@ use tokio::time::{Instant, sleep_until};
 
 use super::Servers;
 use crate::redis::connection::{
-    CommandReply, PipelineItem, PipelineMode, Redirect, RefusalScope, Replication, SendError, Server,
-    ServerPipeline, SlotCommand,
+    CommandReply, PipelineItem, PipelineMode, PipelineTerms, Redirect, RefusalScope, Replication, SendError,
+    Server, ServerPipeline, SlotCommand,
 };
 
 /// How often a command is sent at most: from a server that missed a change to one that knows it, then to one
@@ -30,8 +30,13 @@ pub(crate) struct SentCommands {
 }
 
 /// Sends commands to a server, and follows its redirects.
-pub(crate) async fn send(servers: &Servers, server: Arc<Server>, commands: Vec<SlotCommand>) -> SentCommands {
-    let deadline = Instant::now() + servers.config().timeout;
+pub(crate) async fn send(
+    servers: &Servers,
+    server: Arc<Server>,
+    commands: Vec<SlotCommand>,
+    terms: PipelineTerms,
+) -> SentCommands {
+    let deadline = terms.deadline;
     let SentCommands { mut results, mut replication } = SentCommands::not_sent(&commands);
     let commands = commands
         .into_iter()
@@ -40,7 +45,7 @@ pub(crate) async fn send(servers: &Servers, server: Arc<Server>, commands: Vec<S
     let mut pipelines = vec![ServerPipeline::new(server, PipelineMode::Plain, commands)];
     for attempt in 0..ATTEMPTS_MAX {
         let mut retries = RetryQueue::default();
-        for (pipeline, replies) in send_all(pipelines, deadline).await {
+        for (pipeline, replies) in send_all(pipelines, terms).await {
             match replies {
                 Ok((replies, reached)) => {
                     replication = replication.max(reached);
@@ -76,12 +81,12 @@ impl SentCommands {
 /// Sends all pipelines at the same time. There is nearly always only one.
 async fn send_all(
     pipelines: Vec<ServerPipeline>,
-    deadline: Instant,
+    terms: PipelineTerms,
 ) -> Vec<(ServerPipeline, Result<(Vec<CommandReply>, Replication), SendError>)> {
     let mut replies = Vec::with_capacity(pipelines.len());
     if pipelines.len() == 1 {
         for pipeline in pipelines {
-            let reply = pipeline.send(deadline).await;
+            let reply = pipeline.send(terms).await;
             replies.push((pipeline, reply));
         }
         return replies;
@@ -89,7 +94,7 @@ async fn send_all(
     let mut sends = tokio::task::JoinSet::new();
     for pipeline in pipelines {
         sends.spawn(async move {
-            let reply = pipeline.send(deadline).await;
+            let reply = pipeline.send(terms).await;
             (pipeline, reply)
         });
     }

@@ -13,10 +13,12 @@ use super::send::{self, SentCommands};
 use super::sentinel::Sentinels;
 use crate::redis::RedisSettings;
 use crate::redis::connection::{
-    ClientConfig, ConnectError, ConnectTimeouts, ManagedServer, Membership, Server, ServersStats,
-    SlotCommand, SubscribeError, SubscriberConnection, connect_all,
+    ClientConfig, ConnectError, ConnectTimeouts, ManagedServer, Membership, PipelinePurpose, PipelineTerms,
+    Server, ServersStats, SlotCommand, SubscribeError, SubscriberConnection, connect_all,
 };
 use crate::redis::runtime::AbortOnDrop;
+#[cfg(feature = "rules")]
+use crate::redis::url::Address;
 use crate::redis::url::Deployment;
 
 /// All servers of the store.
@@ -118,10 +120,27 @@ impl Servers {
     /// Reloads lost scripts and follows redirects of a cluster. A command that may have run is never sent
     /// again.
     pub async fn send(&self, server: ServerId, commands: Vec<SlotCommand>) -> SentCommands {
+        self.send_with(server, commands, PipelineTerms::new(self.config.timeout, PipelinePurpose::Decisions))
+            .await
+    }
+
+    /// The same, on other terms.
+    pub async fn send_with(
+        &self,
+        server: ServerId,
+        commands: Vec<SlotCommand>,
+        terms: PipelineTerms,
+    ) -> SentCommands {
         match self.server(server) {
-            Some(server) if !commands.is_empty() => send::send(self, server, commands).await,
+            Some(server) if !commands.is_empty() => send::send(self, server, commands, terms).await,
             _ => SentCommands::not_sent(&commands),
         }
+    }
+
+    /// The last known address of a server.
+    #[cfg(feature = "rules")]
+    pub fn address(&self, server: ServerId) -> Option<Address> {
+        self.server(server).map(|server| server.address())
     }
 
     /// Opens a connection to a server that receives messages. `on_message` gets the channel of each.
@@ -171,10 +190,6 @@ impl Servers {
             ring_moved,
             replicas_short: self.config.replicas_short.load(Relaxed),
         }
-    }
-
-    pub(super) fn config(&self) -> &ClientConfig {
-        &self.config
     }
 
     pub(super) fn cluster(&self) -> Option<&Cluster> {

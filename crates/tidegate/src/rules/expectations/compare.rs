@@ -69,6 +69,7 @@ pub(super) fn describe(answer: &Answer) -> String {
             match decider.key_status {
                 KeyStatus::Present => write!(text, ", {} remaining", answer.remaining),
                 KeyStatus::Missing => write!(text, ", because a part of its key is missing"),
+                KeyStatus::Blocked => write!(text, ", because the key is blocked"),
             }
         }
         None => write!(text, ", because no limit applies"),

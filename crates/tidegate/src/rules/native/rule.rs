@@ -1,7 +1,9 @@
 //! Reads a rule.
 
 use tidegate_core::LimitSpec;
-use tidegate_core::rules::{Action, ElasticSource, Metadata, MetadataValue, Rule, RuleLimit, RuleLimits};
+use tidegate_core::rules::{
+    Action, ElasticSource, Metadata, MetadataValue, OnOverrideMiss, Overridable, Rule, RuleLimit, RuleLimits,
+};
 
 use super::key::KeyScope;
 use super::limit_settings::LimitSettings;
@@ -45,11 +47,24 @@ pub(super) fn read(reader: &mut Reader<'_>, node: &Node) -> Option<FileRule> {
     }
     file_rule.spans.on_store_failure = node.get("on_store_failure").map(|value| value.span);
     StoreSettings::read(reader, &mut fields).apply(&mut file_rule.rule);
+    read_override_settings(reader, &mut fields, &mut file_rule.rule);
     report_misplaced_limit_options(reader, &mut fields);
     fields.finish(reader, "a rule");
     let Spanned { value, span } = name?;
     (file_rule.rule.name, file_rule.spans.name) = (value.into(), span);
     Some(file_rule)
+}
+
+/// Whether single keys of the rule may have overrides, and what happens until they are loaded.
+fn read_override_settings(reader: &mut Reader<'_>, fields: &mut Fields<'_>, rule: &mut Rule) {
+    if let Some(false) = fields.value("overrides").and_then(|node| reader.boolean(node)) {
+        rule.overridable = Overridable::No;
+    }
+    if let Some(node) = fields.value("override_miss") {
+        let keywords = [("wait", OnOverrideMiss::Wait), ("default", OnOverrideMiss::Default)];
+        rule.on_override_miss =
+            reader.keyword("value of `override_miss`", node, &keywords).unwrap_or_default();
+    }
 }
 
 fn is_exemption(reader: &mut Reader<'_>, fields: &mut Fields<'_>) -> bool {

@@ -13,6 +13,7 @@ mod keys;
 mod leases;
 mod local_store;
 mod model;
+mod overrides;
 mod request_limits;
 mod rule_changes;
 pub mod setup;

@@ -3,6 +3,8 @@
 
 mod cluster;
 mod coalescing;
+#[cfg(feature = "rules")]
+mod config_store;
 mod deny_cache;
 #[cfg(feature = "rules")]
 mod engine;

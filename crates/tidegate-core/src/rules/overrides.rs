@@ -1,0 +1,312 @@
+//! Overrides: what a rule does differently for one key, or for keys that match a wildcard.
+//!
+//! An override is data that an operator sets while the server runs, not a line in a file. This file has its parts and says
+//! which of several overrides applies. `apply_overrides.rs` applies them to the limits of a request.
+//!
+//! The order, for one limit and one key:
+//!
+//! 1. A block, wherever it stands, unless the override of exactly this key says [`Access::Allowed`].
+//! 2. The override of exactly this key.
+//! 3. The wildcard with the most literal characters.
+//! 4. The rule.
+//!
+//! An override that names a limit goes before one that applies to all limits of the rule.
+//!
+//! # Windows
+//!
+//! A change of L or burst finds the state that the key had. A change of W or of the number of sub-windows starts another
+//! counter, and would hand out a fresh window. So the old counter stays enforced beside the new one for the shorter of the two
+//! windows, as after a change in a file: `previous` has the old values, and an expired override is enforced for that long after
+//! its end.
+
+use std::hash::Hasher as _;
+use std::sync::Arc;
+
+use siphasher::sip::SipHasher13;
+
+use super::compiled_limit::CompiledLimit;
+use super::{Action, LimitPosition};
+use crate::migration::{SupersededCounter, supersede};
+use crate::{Limit, LimitError, LimitId, Timestamp};
+
+/// Identifies the limits whose keys may share overrides: domain, rule, and the attributes of the key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct OverrideScope(u64);
+
+/// The numbers that an override sets. What is `None` stays as the rule has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct OverrideValues {
+    /// L.
+    pub limit: Option<u64>,
+    /// W, in nanoseconds.
+    pub per_ns: Option<u64>,
+    /// B.
+    pub burst: Option<u64>,
+    /// n.
+    pub sub_windows: Option<u64>,
+}
+
+/// Whether a key is limited at all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Access {
+    /// By its limits.
+    #[default]
+    Limited,
+    /// By its limits, and blocks of wildcards do not apply.
+    Allowed,
+    /// Not at all.
+    Unlimited,
+    /// It is denied.
+    Blocked(BlockStatus),
+}
+
+/// The HTTP status of a request that is blocked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BlockStatus {
+    /// 429.
+    #[default]
+    TooManyRequests,
+    /// 403.
+    Forbidden,
+}
+
+/// An override.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Override {
+    /// The limit that it applies to. If `None`, all limits of the rule with this key.
+    pub limit_name: Option<Box<str>>,
+    /// The numbers.
+    pub values: OverrideValues,
+    /// The plan of the rule whose limits apply.
+    pub tier: Option<Box<str>>,
+    /// Whether the key is limited.
+    pub access: Access,
+    /// The first instant at which it no longer applies.
+    pub expires_at: Option<Timestamp>,
+    /// What applied before, while it is still enforced.
+    pub previous: Vec<PreviousValues>,
+    /// When it was set.
+    pub set_at: Timestamp,
+    /// The operator who set it.
+    pub author: Option<Box<str>>,
+    /// Why it was set.
+    pub note: Option<Box<str>>,
+}
+
+/// Values that were replaced and had another window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PreviousValues {
+    /// The values.
+    pub values: OverrideValues,
+    /// The first instant at which they are no longer enforced.
+    pub until: Timestamp,
+}
+
+/// The overrides of one key, or of one wildcard.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeyOverrides {
+    /// Its key in the config store.
+    pub id: Box<str>,
+    /// Its version there.
+    pub version: u64,
+    /// One for each limit name at most, and a block after it, which lets it apply again when it ends.
+    pub overrides: Vec<Override>,
+}
+
+/// The overrides that a key matches.
+#[derive(Clone, Debug, Default)]
+pub struct FoundOverrides {
+    /// Of exactly this key.
+    pub exact: Option<Arc<KeyOverrides>>,
+    /// Of wildcards, those with the most literal characters first.
+    pub wildcards: Vec<Arc<KeyOverrides>>,
+}
+
+/// What is known about the overrides of a key.
+#[derive(Clone, Debug)]
+pub enum OverrideLookup {
+    /// It has none.
+    None,
+    /// It has these.
+    Found(Box<FoundOverrides>),
+    /// Those of exactly this key have to be loaded. Carries those of wildcards.
+    NotLoaded(Vec<Arc<KeyOverrides>>),
+}
+
+/// A key that may have overrides.
+#[derive(Clone, Copy, Debug)]
+pub struct OverrideTarget<'a> {
+    /// Domain, rule and the attributes of the key.
+    pub scope: OverrideScope,
+    /// The values of the key, encoded.
+    pub key: &'a [u8],
+    /// A limit with this scope.
+    pub position: LimitPosition,
+}
+
+/// Finds the overrides of keys, without waiting.
+pub trait OverrideSource {
+    /// The overrides of a key.
+    fn find(&self, target: OverrideTarget<'_>) -> OverrideLookup;
+}
+
+/// An override that applied to a limit.
+#[derive(Clone, Debug)]
+pub struct AppliedOverride {
+    /// The overrides of the key or wildcard.
+    pub entry: Arc<KeyOverrides>,
+    /// The index of the one that applied.
+    pub index: usize,
+}
+
+impl OverrideScope {
+    /// The scope of a rule, by its oldest name, and of the attributes of a key, in the order of the rule's key.
+    pub fn new<'a>(domain: &'a str, rule: &'a str, attributes: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut hasher = SipHasher13::new();
+        for name in [domain, rule].into_iter().chain(attributes) {
+            hasher.write(&(name.len() as u64).to_le_bytes());
+            hasher.write(name.as_bytes());
+        }
+        Self(hasher.finish())
+    }
+
+    /// The number itself.
+    #[inline]
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl OverrideValues {
+    /// Whether it sets nothing.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The limit with these values. A burst or queue that is as large as L, which is the default, stays as large as L.
+    pub fn apply_to(&self, limit: &Limit) -> Result<Limit, LimitError> {
+        let mut spec = limit.spec();
+        let units = spec.limit;
+        if let Some(limit) = self.limit {
+            spec.limit = limit;
+            spec.burst = spec.burst.filter(|burst| *burst != units && limit > 0);
+            spec.queue = spec.queue.filter(|queue| *queue != units && limit > 0);
+        }
+        spec.per_ns = self.per_ns.unwrap_or(spec.per_ns);
+        spec.burst = self.burst.or(spec.burst);
+        spec.sub_windows = self.sub_windows.or(spec.sub_windows);
+        spec.build()
+    }
+}
+
+impl BlockStatus {
+    /// The number.
+    pub const fn code(self) -> u16 {
+        match self {
+            Self::TooManyRequests => 429,
+            Self::Forbidden => 403,
+        }
+    }
+}
+
+impl Override {
+    /// Whether it applies at `now`.
+    pub fn is_active(&self, now: Timestamp) -> bool {
+        self.expires_at.is_none_or(|expires_at| now < expires_at) && !self.is_leftover()
+    }
+
+    /// Whether it sets nothing itself, and only keeps values enforced that applied before.
+    pub fn is_leftover(&self) -> bool {
+        self.values.is_empty() && self.tier.is_none() && self.access == Access::Limited
+    }
+
+    fn applies_to(&self, id: &LimitId) -> bool {
+        match (&self.limit_name, id) {
+            (None, _) => true,
+            (Some(name), LimitId::Name(id)) => **name == **id,
+            (Some(_), LimitId::Position(_)) => false,
+        }
+    }
+}
+
+impl KeyOverrides {
+    /// The index of the override for a limit that satisfies `filter`. One that names the limit goes first.
+    pub(super) fn index_for(&self, id: &LimitId, filter: impl Fn(&Override) -> bool) -> Option<usize> {
+        let matching = |(_, candidate): &(usize, &Override)| candidate.applies_to(id) && filter(candidate);
+        let candidates = || self.overrides.iter().enumerate().filter(matching);
+        let named = candidates().find(|(_, candidate)| candidate.limit_name.is_some());
+        named.or_else(|| candidates().next()).map(|(index, _)| index)
+    }
+}
+
+impl FoundOverrides {
+    /// The override that applies to a limit at `now`.
+    pub(super) fn applicable(&self, id: &LimitId, now: Timestamp) -> Option<AppliedOverride> {
+        let find = |entry: &Arc<KeyOverrides>, filter: &dyn Fn(&Override) -> bool| {
+            let index = entry.index_for(id, |one| one.is_active(now) && filter(one))?;
+            Some(AppliedOverride { entry: Arc::clone(entry), index })
+        };
+        let is_blocked = |one: &Override| matches!(one.access, Access::Blocked(_));
+        let exact =
+            self.exact.as_ref().and_then(|entry| find(entry, &is_blocked).or_else(|| find(entry, &|_| true)));
+        let is_allowed = exact.as_ref().is_some_and(|exact| exact.get().access == Access::Allowed);
+        let is_exact_block = exact.as_ref().is_some_and(|exact| is_blocked(exact.get()));
+        if !is_allowed && !is_exact_block {
+            let block = self.wildcards.iter().find_map(|entry| find(entry, &is_blocked));
+            if block.is_some() {
+                return block;
+            }
+        }
+        exact.or_else(|| self.wildcards.iter().find_map(|entry| find(entry, &|_| true)))
+    }
+
+    /// The tier that applies to a rule with the limit `id`, at `now`.
+    pub(super) fn tier(&self, id: &LimitId, now: Timestamp) -> Option<AppliedOverride> {
+        self.applicable(id, now).filter(|applied| applied.get().tier.is_some())
+    }
+
+    /// The counters that are still enforced beside `current`, because overrides of this key had another window.
+    pub(super) fn superseded(
+        &self,
+        base: &CompiledLimit,
+        current: &CompiledLimit,
+        now: Timestamp,
+    ) -> Vec<SupersededCounter> {
+        let mut superseded = Vec::new();
+        let Some(entry) = &self.exact else { return superseded };
+        let Some(index) = entry.index_for(&base.id, |_| true) else { return superseded };
+        let one = &entry.overrides[index];
+        let mut keep = |values: &OverrideValues, ended: Option<Timestamp>, until: Option<Timestamp>| {
+            let Ok(limit) = values.apply_to(&base.limit.limit) else { return };
+            let old = base.with_override(limit);
+            let from = ended.unwrap_or(now);
+            if let Some(mut counter) = supersede(&old.main.current, &current.main.current, from) {
+                counter.until = until.unwrap_or(counter.until);
+                if counter.is_enforced(now) {
+                    superseded.push(counter);
+                }
+            }
+        };
+        for PreviousValues { values, until } in &one.previous {
+            keep(values, None, Some(*until));
+        }
+        if let Some(expires_at) = one.expires_at.filter(|expires_at| *expires_at <= now) {
+            keep(&one.values, Some(expires_at), None);
+        }
+        superseded
+    }
+}
+
+impl AppliedOverride {
+    /// The override.
+    pub fn get(&self) -> &Override {
+        &self.entry.overrides[self.index]
+    }
+}
+
+impl CompiledLimit {
+    /// Whether the numbers of this limit can be overridden. Those of an elastic limit move by themselves.
+    pub fn has_overridable_values(&self) -> bool {
+        !matches!(self.limit.action, Action::Elastic(_))
+    }
+}

@@ -1,0 +1,39 @@
+//! Overrides: limits of single keys, set by operators while the server runs.
+//!
+//! ```text
+//! a request -> rules -> limits -> cache.rs: has a key of it overrides? -> other limits -> plan
+//!
+//! cache.rs      the overrides that decisions use: a bounded cache in front of a config store, and all wildcards
+//! load.rs       loads that several requests wait for
+//! wildcards.rs  finds the wildcards that a key matches
+//! feed.rs       follows the changes of the config store
+//! editor.rs     sets, deletes and lists overrides; refuses what cannot work
+//! batch.rs      sets many overrides with few calls to the config store
+//! key_name.rs   the key of overrides in the config store
+//! record.rs     the value of overrides in the config store
+//! provenance.rs says which override a limit came from
+//! ```
+//!
+//! `tidegate_core::rules` has the overrides themselves, and says which of several applies.
+
+mod batch;
+mod cache;
+mod editor;
+mod feed;
+mod key_name;
+mod load;
+mod provenance;
+mod record;
+mod wildcards;
+
+pub use batch::BatchEdit;
+pub use cache::{OverrideCache, OverrideCacheBuilder, OverrideCacheStats, Spawn};
+pub use editor::{
+    BAN_RULES_MAX, EditError, EditedOverride, ListedOverrides, OverrideChange, OverrideEditor, OverridePlace,
+};
+pub use feed::{FeedChanges, FeedError};
+pub use key_name::{KeyName, KeyNameError, ValuePattern};
+pub(crate) use load::LoadWait;
+pub use provenance::{provenance_json, provenance_text};
+pub use record::{RECORD_FORMAT, RecordError};
+pub use wildcards::WILDCARDS_MAX;

@@ -1,0 +1,258 @@
+//! The value of overrides in the config store: JSON with a format number.
+//!
+//! ```text
+//! {"v":1,"overrides":[{"limit":5,"per_ns":1000000000,"set_at":1767225600000000000,"author":"ann","note":"#4711"}]}
+//! ```
+//!
+//! Fields that are not set are left out. A record with a greater format number was written by a newer version: it is reported
+//! and not used. An unknown field is an error too, because ignoring it could lift a limit.
+
+use std::fmt;
+
+use serde_json::{Map, Value};
+use tidegate_core::Timestamp;
+use tidegate_core::rules::{Access, BlockStatus, KeyOverrides, Override, OverrideValues, PreviousValues};
+
+/// The number of this format.
+pub const RECORD_FORMAT: u64 = 1;
+/// The most overrides of a key: one for each limit name.
+const OVERRIDES_MAX: usize = 64;
+/// The most previous values of an override.
+pub(super) const PREVIOUS_MAX: usize = 8;
+
+/// Why a value is not a record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RecordError {
+    /// It has a newer format. Carries its number.
+    Newer(u64),
+    /// It is damaged. Carries what is wrong.
+    Damaged(Box<str>),
+}
+
+/// Writes a record.
+pub(super) fn encode(overrides: &[Override]) -> Box<[u8]> {
+    let list: Vec<Value> = overrides.iter().map(|one| Value::Object(encode_override(one))).collect();
+    let mut record = Map::new();
+    record.insert("v".into(), RECORD_FORMAT.into());
+    record.insert("overrides".into(), list.into());
+    Value::Object(record).to_string().into_bytes().into()
+}
+
+fn encode_override(one: &Override) -> Map<String, Value> {
+    let mut fields = Map::new();
+    let text = |text: &Option<Box<str>>| text.as_deref().map(Value::from);
+    put(&mut fields, "limit_name", text(&one.limit_name));
+    encode_values(&mut fields, &one.values);
+    put(&mut fields, "tier", text(&one.tier));
+    put(
+        &mut fields,
+        "access",
+        match one.access {
+            Access::Limited => None,
+            Access::Allowed => Some("allow".into()),
+            Access::Unlimited => Some("unlimited".into()),
+            Access::Blocked(_) => Some("blocked".into()),
+        },
+    );
+    if one.access == Access::Blocked(BlockStatus::Forbidden) {
+        put(&mut fields, "status", Some(BlockStatus::Forbidden.code().into()));
+    }
+    put(&mut fields, "expires_at", one.expires_at.map(|at| at.as_nanos().into()));
+    if !one.previous.is_empty() {
+        let previous = one.previous.iter().map(|PreviousValues { values, until }| {
+            let mut fields = Map::new();
+            encode_values(&mut fields, values);
+            put(&mut fields, "until", Some(until.as_nanos().into()));
+            Value::Object(fields)
+        });
+        put(&mut fields, "previous", Some(previous.collect::<Vec<_>>().into()));
+    }
+    put(&mut fields, "set_at", Some(one.set_at.as_nanos().into()));
+    put(&mut fields, "author", text(&one.author));
+    put(&mut fields, "note", text(&one.note));
+    fields
+}
+
+fn encode_values(fields: &mut Map<String, Value>, values: &OverrideValues) {
+    let OverrideValues { limit, per_ns, burst, sub_windows } = *values;
+    for (name, value) in
+        [("limit", limit), ("per_ns", per_ns), ("burst", burst), ("sub_windows", sub_windows)]
+    {
+        put(fields, name, value.map(Value::from));
+    }
+}
+
+fn put(fields: &mut Map<String, Value>, name: &str, value: Option<Value>) {
+    if let Some(value) = value {
+        fields.insert(name.into(), value);
+    }
+}
+
+/// Reads a record.
+pub(super) fn decode(id: &str, version: u64, bytes: &[u8]) -> Result<KeyOverrides, RecordError> {
+    let damaged = |what: &str| RecordError::Damaged(what.into());
+    let record: Value = serde_json::from_slice(bytes).map_err(|error| damaged(&error.to_string()))?;
+    let Value::Object(mut record) = record else { return Err(damaged("not an object")) };
+    match record.get("v").and_then(Value::as_u64) {
+        Some(RECORD_FORMAT) => {}
+        Some(newer) if newer > RECORD_FORMAT => return Err(RecordError::Newer(newer)),
+        _ => return Err(damaged("no format number")),
+    }
+    let Some(Value::Array(list)) = record.remove("overrides") else {
+        return Err(damaged("no list of overrides"));
+    };
+    if list.len() > OVERRIDES_MAX {
+        return Err(damaged("too many overrides"));
+    }
+    let overrides = list.into_iter().map(decode_override).collect::<Result<_, _>>()?;
+    Ok(KeyOverrides { id: id.into(), version, overrides })
+}
+
+fn decode_override(value: Value) -> Result<Override, RecordError> {
+    let mut fields = Fields::new(value)?;
+    let status = match fields.number("status")? {
+        None | Some(429) => BlockStatus::TooManyRequests,
+        Some(403) => BlockStatus::Forbidden,
+        Some(_) => return Err(RecordError::Damaged("unknown status".into())),
+    };
+    let access = match fields.text("access")?.as_deref() {
+        None => Access::Limited,
+        Some("allow") => Access::Allowed,
+        Some("unlimited") => Access::Unlimited,
+        Some("blocked") => Access::Blocked(status),
+        Some(_) => return Err(RecordError::Damaged("unknown access".into())),
+    };
+    let previous = match fields.0.remove("previous") {
+        None => Vec::new(),
+        Some(Value::Array(list)) if list.len() <= PREVIOUS_MAX => list
+            .into_iter()
+            .map(|value| {
+                let mut fields = Fields::new(value)?;
+                let until = fields.timestamp("until")?.unwrap_or_default();
+                let values = fields.values()?;
+                fields.finish().map(|()| PreviousValues { values, until })
+            })
+            .collect::<Result<_, _>>()?,
+        Some(_) => return Err(RecordError::Damaged("previous values are not a short list".into())),
+    };
+    let one = Override {
+        limit_name: fields.text("limit_name")?,
+        values: fields.values()?,
+        tier: fields.text("tier")?,
+        access,
+        expires_at: fields.timestamp("expires_at")?,
+        previous,
+        set_at: fields.timestamp("set_at")?.unwrap_or_default(),
+        author: fields.text("author")?,
+        note: fields.text("note")?,
+    };
+    fields.finish().map(|()| one)
+}
+
+/// The fields of an object that were not read yet.
+struct Fields(Map<String, Value>);
+
+impl Fields {
+    fn new(value: Value) -> Result<Self, RecordError> {
+        match value {
+            Value::Object(fields) => Ok(Self(fields)),
+            _ => Err(RecordError::Damaged("not an object".into())),
+        }
+    }
+
+    fn number(&mut self, name: &str) -> Result<Option<u64>, RecordError> {
+        let wrong = || RecordError::Damaged(format!("{name} is not a number").into());
+        self.0.remove(name).map(|value| value.as_u64().ok_or_else(wrong)).transpose()
+    }
+
+    fn timestamp(&mut self, name: &str) -> Result<Option<Timestamp>, RecordError> {
+        Ok(self.number(name)?.map(Timestamp::from_nanos))
+    }
+
+    fn text(&mut self, name: &str) -> Result<Option<Box<str>>, RecordError> {
+        match self.0.remove(name) {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text.into())),
+            Some(_) => Err(RecordError::Damaged(format!("{name} is not a text").into())),
+        }
+    }
+
+    fn values(&mut self) -> Result<OverrideValues, RecordError> {
+        Ok(OverrideValues {
+            limit: self.number("limit")?,
+            per_ns: self.number("per_ns")?,
+            burst: self.number("burst")?,
+            sub_windows: self.number("sub_windows")?,
+        })
+    }
+
+    fn finish(self) -> Result<(), RecordError> {
+        match self.0.keys().next() {
+            None => Ok(()),
+            Some(name) => Err(RecordError::Damaged(format!("unknown field {name:?}").into())),
+        }
+    }
+}
+
+impl fmt::Display for RecordError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Newer(format) => {
+                write!(f, "it has format {format}; this version reads format {RECORD_FORMAT}")
+            }
+            Self::Damaged(what) => write!(f, "it is damaged: {what}"),
+        }
+    }
+}
+
+impl std::error::Error for RecordError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_decodes_to_its_overrides() {
+        let at = Timestamp::from_nanos;
+        let values =
+            OverrideValues { limit: Some(5), per_ns: Some(1_000_000_000), burst: None, sub_windows: Some(7) };
+        let full = Override {
+            limit_name: Some("daily".into()),
+            values,
+            tier: Some("pro".into()),
+            access: Access::Blocked(BlockStatus::Forbidden),
+            expires_at: Some(at(7)),
+            previous: vec![PreviousValues { values: OverrideValues::default(), until: at(9) }],
+            set_at: at(3),
+            author: Some("ann".into()),
+            note: Some("\"quoted\"\n".into()),
+        };
+        let accesses = [Access::Allowed, Access::Unlimited, Access::Blocked(BlockStatus::TooManyRequests)];
+        let others = accesses.map(|access| Override { access, ..Override::default() });
+        let overrides: Vec<Override> = [full].into_iter().chain(others).collect();
+        let decoded = decode("id", 4, &encode(&overrides)).unwrap();
+        assert_eq!(decoded, KeyOverrides { id: "id".into(), version: 4, overrides });
+    }
+
+    #[test]
+    fn damaged_and_newer_records_are_errors() {
+        assert_eq!(decode("id", 1, br#"{"v":2,"anything":[]}"#), Err(RecordError::Newer(2)));
+        let damaged: [&[u8]; 8] = [
+            b"",
+            b"\xff",
+            b"7",
+            b"{}",
+            br#"{"v":1}"#,
+            br#"{"v":1,"overrides":[{"limit":"5"}]}"#,
+            br#"{"v":1,"overrides":[{"limits":5}]}"#,
+            br#"{"v":1,"overrides":[{"access":"maybe"}]}"#,
+        ];
+        for bytes in damaged {
+            assert!(matches!(decode("id", 1, bytes), Err(RecordError::Damaged(_))), "{bytes:?}");
+        }
+        let whole = encode(&[Override { note: Some("n".into()), ..Override::default() }]);
+        for length in 0..whole.len() {
+            assert!(decode("id", 1, &whole[..length]).is_err());
+        }
+    }
+}

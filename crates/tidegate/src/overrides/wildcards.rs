@@ -1,0 +1,208 @@
+//! Finds the wildcards that a key matches. All wildcards are in memory.
+//!
+//! A wildcard has one attribute with a star, at the beginning or at the end, and exact values for all others. All wildcards of a
+//! rule whose literal texts are equally long, at the same attribute, are found by one look-up in a hash map. So the time grows
+//! with the number of different lengths, not with the number of wildcards.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use tidegate_core::rules::{KeyOverrides, OverrideScope};
+use tidegate_core::{KeyValue, key_values};
+
+use super::key_name::{KeyName, ValuePattern};
+
+/// The most wildcards.
+pub const WILDCARDS_MAX: usize = 100_000;
+
+/// All wildcards.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Wildcards {
+    /// By their keys in the config store.
+    all: BTreeMap<Box<str>, Arc<KeyOverrides>>,
+    scopes: HashMap<OverrideScope, ScopeWildcards>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct ScopeWildcards {
+    shapes: BTreeSet<Shape>,
+    by_text: HashMap<LookupText, Found>,
+}
+
+/// What wildcards that are found by one look-up have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Shape {
+    /// The position of the attribute with the star.
+    part: usize,
+    is_prefix: bool,
+    literal_bytes: usize,
+}
+
+#[derive(Clone, Debug)]
+struct Found {
+    overrides: Arc<KeyOverrides>,
+    literal_chars: usize,
+    is_prefix: bool,
+}
+
+/// The shape and the values of a wildcard, or of a key as this shape sees it.
+type LookupText = SmallVec<[u8; 128]>;
+
+impl Wildcards {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// The same wildcards after changes. `None` for a wildcard that was deleted. Wildcards above the maximum are not added; the
+    /// second value says how many.
+    pub fn with_changes(&self, changes: Vec<(Box<str>, Option<Arc<KeyOverrides>>)>) -> (Self, usize) {
+        let mut all = self.all.clone();
+        let mut refused = 0;
+        for (id, overrides) in changes {
+            match overrides {
+                None => drop(all.remove(&id)),
+                Some(_) if all.len() >= WILDCARDS_MAX && !all.contains_key(&id) => refused += 1,
+                Some(overrides) => drop(all.insert(id, overrides)),
+            }
+        }
+        (Self::new(all), refused)
+    }
+
+    fn new(all: BTreeMap<Box<str>, Arc<KeyOverrides>>) -> Self {
+        let mut scopes: HashMap<OverrideScope, ScopeWildcards> = HashMap::new();
+        for (id, overrides) in &all {
+            let Ok(name) = KeyName::decode(id) else { continue };
+            let star = name.parts.iter().position(|(_, value)| value.is_wildcard());
+            let (Some(part), Some(key)) = (star, name.key_bytes()) else { continue };
+            let literal = name.parts[part].1.literal();
+            let is_prefix = matches!(name.parts[part].1, ValuePattern::Prefix(_));
+            let shape = Shape { part, is_prefix, literal_bytes: literal.len() };
+            let Some(text) = shape.lookup_text(&key) else { continue };
+            let literal_chars = name.parts.iter().map(|(_, value)| value.literal().chars().count()).sum();
+            let scope = scopes.entry(name.scope()).or_default();
+            scope.shapes.insert(shape);
+            scope.by_text.insert(text, Found { overrides: Arc::clone(overrides), literal_chars, is_prefix });
+        }
+        Self { all, scopes }
+    }
+
+    /// The wildcards that a key matches, those with the most literal characters first.
+    pub fn find(&self, scope: OverrideScope, key: &[u8]) -> Vec<Arc<KeyOverrides>> {
+        let Some(scope) = self.scopes.get(&scope) else { return Vec::new() };
+        let texts = scope.shapes.iter().filter_map(|shape| shape.lookup_text(key));
+        let mut found: Vec<&Found> = texts.filter_map(|text| scope.by_text.get(&text)).collect();
+        found.sort_by_key(|found| (Reverse(found.literal_chars), !found.is_prefix));
+        found.into_iter().map(|found| Arc::clone(&found.overrides)).collect()
+    }
+}
+
+impl Shape {
+    /// What a wildcard of this shape has to be equal to. `None` if the key is too short for the shape.
+    fn lookup_text(&self, key: &[u8]) -> Option<LookupText> {
+        let mut text = LookupText::new();
+        text.extend_from_slice(&[u8::try_from(self.part).ok()?, u8::from(self.is_prefix)]);
+        text.extend_from_slice(&self.literal_bytes.to_le_bytes());
+        for (position, value) in key_values(key).enumerate() {
+            if position == self.part {
+                let KeyValue::Text(value) = value else { return None };
+                let start = if self.is_prefix { 0 } else { value.len().checked_sub(self.literal_bytes)? };
+                text.extend_from_slice(value.get(start..start + self.literal_bytes)?);
+            } else {
+                match value {
+                    KeyValue::Text(value) => push(&mut text, b't', value),
+                    KeyValue::Address(std::net::IpAddr::V4(address)) => {
+                        push(&mut text, b'4', &address.octets());
+                    }
+                    KeyValue::Address(std::net::IpAddr::V6(address)) => {
+                        push(&mut text, b'6', &address.octets());
+                    }
+                    KeyValue::Absent | KeyValue::Digest(_) => return None,
+                }
+            }
+        }
+        Some(text)
+    }
+}
+
+/// Appends a value with its length, so that consecutive values cannot run into each other.
+fn push(text: &mut LookupText, kind: u8, value: &[u8]) {
+    text.push(kind);
+    text.extend_from_slice(&value.len().to_le_bytes());
+    text.extend_from_slice(value);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(parts: &[(&str, &str)]) -> KeyName {
+        let part = |(name, value): &(&str, &str)| ((*name).into(), ValuePattern::parse(value).unwrap());
+        KeyName { domain: "api".into(), rule: "r".into(), parts: parts.iter().map(part).collect() }
+    }
+
+    fn wildcards(names: &[&[(&str, &str)]]) -> Wildcards {
+        let changes = names.iter().map(|parts| {
+            let id = name(parts).encode().unwrap();
+            let overrides = KeyOverrides { id: id.clone(), ..KeyOverrides::default() };
+            (id, Some(Arc::new(overrides)))
+        });
+        Wildcards::default().with_changes(changes.collect()).0
+    }
+
+    fn found(wildcards: &Wildcards, parts: &[(&str, &str)]) -> Vec<String> {
+        let key = name(parts);
+        let found = wildcards.find(key.scope(), &key.key_bytes().unwrap());
+        found.iter().map(|found| KeyName::decode(&found.id).unwrap().parts[0].1.to_string()).collect()
+    }
+
+    #[test]
+    fn the_most_literal_wildcard_comes_first() {
+        let all = wildcards(&[
+            &[("user", "*@acme.com")],
+            &[("user", "ann*")],
+            &[("user", "*.com")],
+            &[("user", "ann@*")],
+            &[("user", "bob*")],
+            &[("user", "*n@acme.com")],
+        ]);
+        assert_eq!(
+            found(&all, &[("user", "ann@acme.com")]),
+            ["*n@acme.com", "*@acme.com", "ann@*", "*.com", "ann*"].map(String::from).to_vec()[..].to_vec()
+        );
+        assert_eq!(found(&all, &[("user", "bob")]), ["bob*"]);
+        assert!(found(&all, &[("user", "an")]).is_empty());
+    }
+
+    #[test]
+    fn a_prefix_goes_before_an_equally_long_suffix() {
+        let all = wildcards(&[&[("user", "*abc")], &[("user", "abc*")]]);
+        assert_eq!(found(&all, &[("user", "abcabc")]), ["abc*", "*abc"]);
+    }
+
+    #[test]
+    fn other_attributes_are_compared_exactly() {
+        let all = wildcards(&[&[("tenant", "acme/*"), ("user", "7")], &[("tenant", "acme"), ("user", "7*")]]);
+        assert_eq!(found(&all, &[("tenant", "acme/eu"), ("user", "7")]), ["acme/*"]);
+        assert_eq!(found(&all, &[("tenant", "acme"), ("user", "77")]), ["acme"]);
+        assert!(found(&all, &[("tenant", "acme/eu"), ("user", "77")]).is_empty());
+        // Another set of attributes is another scope.
+        assert!(found(&all, &[("tenant", "acme/eu")]).is_empty());
+    }
+
+    #[test]
+    fn changes_replace_and_delete() {
+        let all = wildcards(&[&[("user", "a*")]]);
+        let id = name(&[("user", "a*")]).encode().unwrap();
+        let (none, refused) = all.with_changes(vec![(id, None)]);
+        assert!(none.is_empty() && refused == 0);
+        assert!(found(&none, &[("user", "ab")]).is_empty());
+    }
+}
