@@ -8,6 +8,7 @@ use clap::{Parser, Subcommand};
 use crate::check::{self, CheckArgs};
 use crate::convert::{self, ConvertArgs};
 use crate::output;
+use crate::overrides::{self, BanArgs, OverrideArgs, UnbanArgs};
 use crate::schema::{self, SchemaArgs};
 use crate::serve::{self, ServeArgs};
 use crate::trace::{self, TraceArgs};
@@ -30,6 +31,9 @@ enum Command {
     Convert(ConvertArgs),
     Schema(SchemaArgs),
     Trace(TraceArgs),
+    Override(OverrideArgs),
+    Ban(BanArgs),
+    Unban(UnbanArgs),
 }
 
 /// The entry point of the binary: runs one subcommand.
@@ -45,6 +49,9 @@ pub fn main() -> ExitCode {
             Command::Convert(args) => convert::main(&args),
             Command::Schema(args) => schema::main(&args),
             Command::Trace(args) => trace::main(&args),
+            Command::Override(args) => overrides::main(&args),
+            Command::Ban(args) => overrides::ban(&args),
+            Command::Unban(args) => overrides::unban(&args),
         },
         // Without a command, show the server at work.
         Ok(Cli { command: None }) => serve::main([]),

@@ -42,6 +42,23 @@ pub(super) fn whole_number(number: f64) -> Option<u64> {
     ((0.0..TOO_LARGE).contains(&number) && number.fract() == 0.0).then_some(number as u64)
 }
 
+/// Reads a field with a whole number that may be left out. Also takes `5.0`.
+pub(super) fn optional_whole_number<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<u64>, D::Error> {
+    let number = Option::<serde_json::Number>::deserialize(deserializer)?;
+    let whole = |number: serde_json::Number| {
+        whole_json_number(&number)
+            .ok_or_else(|| D::Error::custom(format!("{number} is not a whole number from 0")))
+    };
+    number.map(whole).transpose()
+}
+
+/// A number of JSON, if it is a whole number from 0.
+pub(super) fn whole_json_number(number: &serde_json::Number) -> Option<u64> {
+    number.as_u64().or_else(|| number.as_f64().and_then(whole_number))
+}
+
 /// A type with a derived `Deserialize`, read from an object. The derive alone would also accept a list of the fields'
 /// values.
 pub(crate) struct ObjectSeed<T> {

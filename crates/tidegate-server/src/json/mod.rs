@@ -12,6 +12,7 @@
 mod bounds;
 mod fields;
 mod level;
+mod overrides;
 mod parts;
 mod request;
 mod reset;
@@ -31,6 +32,9 @@ use parts::{BatchSeed, RequestOrBatchSeed, RequestSeed};
 pub use bounds::{RequestBounds, request_bounds, set_request_bounds};
 pub(crate) use fields::ObjectSeed;
 pub use level::read_level;
+pub use overrides::{
+    BanBody, DeleteBody, OverrideBody, UnbanBody, read_ban, read_delete, read_override, read_unban,
+};
 pub use request::{EntryRefs, JsonRequest, Ttl};
 pub use reset::{ResetTarget, RuleKey, read_reset};
 

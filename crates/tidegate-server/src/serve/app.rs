@@ -122,11 +122,18 @@ impl App {
         protocol: Protocol,
         request: &Request<'_>,
     ) -> Result<DecideOutput, EngineError> {
+        self.check_at(protocol, request, None).await
+    }
+
+    /// As [`check`](Self::check), at the instant of a [`SharedInstant`], if that is possible.
+    pub async fn check_at(
+        &self,
+        protocol: Protocol,
+        request: &Request<'_>,
+        at: Option<Timestamp>,
+    ) -> Result<DecideOutput, EngineError> {
         let start = self.timing_start();
-        let future = match start {
-            Some(_) => self.engine.decide_timed(request),
-            None => self.engine.decide(request),
-        };
+        let future = self.engine.decide_by(request, DecideOptions { at, is_timed: start.is_some() });
         self.finish(protocol, request, future, start).await
     }
 

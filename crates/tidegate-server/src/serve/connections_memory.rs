@@ -5,9 +5,9 @@
 //! - A quarter is for requests that wait because of a rule with the action `delay`, at [`WAITER_BYTES`] each. The engine
 //!   counts them and denies further ones, as if their queue were full.
 //! - The rest is for connections. Each takes [`connection_bytes`] for its buffers and its task. A connection that holds
-//!   more than that, because of half-sent bodies, incomplete commands or replies that the client does not read, reserves
-//!   the difference before it holds it. If there is no memory for a connection, it is closed when it is accepted; if there
-//!   is none for a request, the request gets an error.
+//!   more than that, because of half-sent bodies, incomplete commands, transactions, open streams or replies that the
+//!   client does not read, reserves the difference before it holds it. If there is no memory for a connection, it is closed
+//!   when it is accepted; if there is none for a request, the request gets an error.
 //! - A part of the latter, [`ADMIN_DIVISOR`], is only for connections to the admin listener. So an operator can see the
 //!   metrics while other connections take all memory.
 //!
@@ -26,7 +26,8 @@ use super::line_limiter::{LineBudget, LineLimiter};
 use super::rounding::SECOND_NS;
 
 /// What a request that waits takes: its future, its answer, its position in a queue, and a small message. Measured as the
-/// growth of resident memory with 100,000 of them: 4.6 kB each, and 7.0 kB with less optimization.
+/// growth of resident memory with 100,000 of them over RESP: 4.6 kB each, and 7.0 kB with less optimization. Over gRPC, the
+/// connection reserves more (`grpc/calls/memory.rs`).
 pub const WAITER_BYTES: u64 = 8 << 10;
 /// The part of the memory for requests that wait is all of it divided by this.
 const WAITERS_DIVISOR: u64 = 4;
@@ -41,7 +42,7 @@ pub const CONNECTIONS_MEMORY_MIN: u64 = 1 << 20;
 /// What a connection may hold without a further reservation.
 pub const fn connection_bytes(protocol: Protocol) -> u64 {
     match protocol {
-        // The state of streams and of header compression.
+        // The state of header compression, and a few streams.
         Protocol::Grpc => 64 << 10,
         Protocol::Http | Protocol::Resp | Protocol::Admin => 16 << 10,
     }
@@ -134,10 +135,16 @@ impl ConnectionsMemory {
 }
 
 impl HeldBytes {
+    /// The bytes that are reserved.
+    #[inline]
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
     /// Changes the reservation to `bytes`. False, and no change, if there are not enough. One task changes it at a time.
     #[inline]
     pub fn try_hold(&self, bytes: u64) -> bool {
-        let before = self.bytes.load(Ordering::Relaxed);
+        let before = self.bytes();
         bytes == before || self.change(before, bytes)
     }
 

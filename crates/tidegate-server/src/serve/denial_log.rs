@@ -6,7 +6,8 @@
 use std::fmt::Write;
 use std::hash::{BuildHasher, RandomState};
 
-use tidegate::rules::{Answer, AnswerKind, Attribute, KeyPart, LimitAnswer, Request};
+use tidegate::overrides::KeyName;
+use tidegate::rules::{Answer, AnswerKind, AppliedOverride, Attribute, KeyPart, LimitAnswer, Request};
 use tidegate::{Timestamp, Wait};
 use tidegate_core::rules::key_value;
 
@@ -82,6 +83,7 @@ impl DenialLog {
             key = decider.map(|limit| self.key(request, &limit)),
             attributes = self.attributes(request, decider.map_or(0, |limit| limit.descriptor)),
             retry_after_ms = retry_after_ms(retry_after),
+            r#override = decider.and_then(|limit| limit.applied_override).map(|applied| self.override_text(applied)),
             suppressed,
             "not plainly allowed",
         );
@@ -127,6 +129,30 @@ impl DenialLog {
                     let _ = write!(text, "{separator}{name} missing");
                 }
             }
+        }
+        text
+    }
+
+    /// The override that the limit came from: its key as the log shows it, the limit it names, and its version.
+    fn override_text(&self, applied: &AppliedOverride) -> String {
+        let limit_name = applied.get().limit_name.as_deref();
+        let limit_name = limit_name.map_or_else(String::new, |name| format!("#{name}"));
+        let version = applied.entry.version;
+        match KeyName::decode(&applied.entry.id) {
+            Ok(KeyName { domain, rule, parts }) => {
+                let key = self.key_text(parts.iter().map(|(name, value)| (&**name, value.to_string())));
+                format!("{domain}/{rule}/{key}{limit_name} version {version}")
+            }
+            Err(_) => format!("version {version}"),
+        }
+    }
+
+    /// A key as the log shows it, for other lines of the log about the same key.
+    pub fn key_text<'a>(&self, parts: impl Iterator<Item = (&'a str, String)>) -> String {
+        let mut text = String::new();
+        for (name, value) in parts {
+            let attribute = if name.starts_with("ip/") { "ip" } else { name };
+            self.push_value(&mut text, name, &value, attribute);
         }
         text
     }

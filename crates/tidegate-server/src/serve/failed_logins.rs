@@ -2,6 +2,7 @@
 //!
 //! The delay slows down guessing: a connection has one guess at a time. A right secret is never delayed.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::Clock as _;
@@ -15,6 +16,9 @@ use super::{App, Protocol};
 pub const FAILED_LOGIN_DELAY: Duration = Duration::from_secs(1);
 /// The length of a window with one log line for each protocol.
 const LOG_WINDOW_NS: u64 = 10 * SECOND_NS;
+
+/// The time from one report of attempts without a line to the next.
+const REPORT_INTERVAL: Duration = Duration::from_nanos(LOG_WINDOW_NS);
 
 /// What a failed login causes.
 #[derive(Debug)]
@@ -45,13 +49,34 @@ impl App {
         if let LineBudget::Write { suppressed } =
             lines[protocol as usize].take_line(self.engine.clock().now())
         {
-            tracing::warn!(
-                protocol = protocol.as_str(),
-                attempts = suppressed + 1,
-                "clients sent a wrong secret, or none where one is needed (hint: allow only your operators and \
-                 applications to reach the address)"
-            );
+            log(protocol, suppressed + 1);
         }
         tokio::time::sleep(*delay)
     }
+}
+
+/// Logs attempts that had no line and were followed by no other, until the server drains.
+pub async fn report_suppressed(app: Arc<App>) {
+    let mut interval = tokio::time::interval(REPORT_INTERVAL);
+    loop {
+        tokio::select! {
+            () = app.drain.wait() => return,
+            _ = interval.tick() => {}
+        }
+        for protocol in Protocol::ALL {
+            let lines = &app.failed_logins.lines[protocol as usize];
+            if let attempts @ 1.. = lines.take_suppressed(app.engine.clock().now()) {
+                log(protocol, attempts);
+            }
+        }
+    }
+}
+
+fn log(protocol: Protocol, attempts: u64) {
+    tracing::warn!(
+        protocol = protocol.as_str(),
+        attempts,
+        "clients sent a wrong secret, or none where one is needed (hint: allow only your operators and applications \
+         to reach the address)"
+    );
 }

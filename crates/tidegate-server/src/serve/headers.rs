@@ -73,57 +73,78 @@ pub fn retry_after_seconds(answer: &Answer) -> Option<u64> {
     }
 }
 
+/// A header, and where its value ends in the text that it was written to. It starts where the value before it ends.
+pub type HeaderEnd = (LimitHeader, usize);
+
 /// Calls `add` for each header of an answer. There are none if clients may see none of its limits.
 pub fn for_each_header(answer: &Answer, which: RateLimitHeaders, mut add: impl FnMut(LimitHeader, &str)) {
+    let mut values = String::with_capacity(TEXT_BYTES);
+    let mut start = 0;
+    for (header, end) in write_headers(&mut values, answer, which) {
+        add(header, &values[start..end]);
+        start = end;
+    }
+}
+
+/// Appends the values of the headers of an answer to `out`.
+pub fn write_headers(out: &mut String, answer: &Answer, which: RateLimitHeaders) -> SmallVec<[HeaderEnd; 8]> {
+    let mut ends = SmallVec::new();
     let shown = || answer.limits().filter(is_shown);
     let least_remaining = || shown().min_by_key(|limit| limit.outcome.remaining);
     // The deciding limit may be hidden. Then use the visible one with the least remaining.
-    let Some(first) = answer.decider().filter(is_shown).or_else(least_remaining) else { return };
-    let mut text = String::with_capacity(TEXT_BYTES);
-    let mut number = itoa::Buffer::new();
+    let Some(first) = answer.decider().filter(is_shown).or_else(least_remaining) else { return ends };
+    let mut end = |out: &mut String, header| ends.push((header, out.len()));
     if let Some(seconds) = retry_after_seconds(answer) {
-        let wait = number.format(seconds);
-        add(LimitHeader::RetryAfter, wait);
+        write_number(out, seconds);
+        end(out, LimitHeader::RetryAfter);
         if matches!(which, RateLimitHeaders::Draft | RateLimitHeaders::XRateLimit) {
-            add(LimitHeader::XRetryAfter, wait);
+            write_number(out, seconds);
+            end(out, LimitHeader::XRetryAfter);
         }
     }
-    let remaining = || shown().map(|limit| limit.outcome.remaining).min().unwrap_or_default();
-    match which {
-        RateLimitHeaders::None => return,
-        RateLimitHeaders::Draft03 => {
-            text.push_str(number.format(first.current_limit()));
-            for limit in &listed_limits(answer, first) {
-                text.push_str(", ");
-                policy(limit).push_draft_03_to(&mut text);
+    if which == RateLimitHeaders::None {
+        return ends;
+    }
+    let (mut remaining, mut reset_after) = (first.outcome.remaining, first.outcome.reset_after);
+    let is_one = answer.limits().len() == 1;
+    if !is_one {
+        for limit in shown() {
+            remaining = remaining.min(limit.outcome.remaining);
+            reset_after = reset_after.max(limit.outcome.reset_after);
+        }
+    }
+    write_number(out, first.current_limit());
+    if which == RateLimitHeaders::Draft03 {
+        for limit in &listed_limits(answer, first) {
+            out.push_str(", ");
+            policy(limit).push_draft_03_to(out);
+        }
+        reset_after = first.outcome.reset_after;
+    }
+    end(out, LimitHeader::Limit);
+    write_number(out, remaining);
+    end(out, LimitHeader::Remaining);
+    write_number(out, rounding::ceil_seconds(reset_after));
+    end(out, LimitHeader::Reset);
+    if which == RateLimitHeaders::Draft {
+        let several;
+        let listed = match is_one {
+            true => slice::from_ref(&first),
+            false => {
+                several = listed_limits(answer, first);
+                &several[..]
             }
-            add(LimitHeader::Limit, &text);
-            add(LimitHeader::Remaining, number.format(remaining()));
-            add(LimitHeader::Reset, number.format(rounding::ceil_seconds(first.outcome.reset_after)));
-            return;
-        }
-        RateLimitHeaders::Draft | RateLimitHeaders::XRateLimit => {}
+        };
+        write_list(out, listed, write_policy);
+        end(out, LimitHeader::Policy);
+        write_list(out, listed, write_state);
+        end(out, LimitHeader::State);
     }
-    add(LimitHeader::Limit, number.format(first.current_limit()));
-    add(LimitHeader::Remaining, number.format(remaining()));
-    let reset_after = shown().map(|limit| limit.outcome.reset_after).max();
-    add(LimitHeader::Reset, number.format(rounding::ceil_seconds(reset_after.unwrap_or_default())));
-    if which == RateLimitHeaders::XRateLimit {
-        return;
-    }
-    let several;
-    let listed = match answer.limits().len() {
-        1 => slice::from_ref(&first),
-        _ => {
-            several = listed_limits(answer, first);
-            &several[..]
-        }
-    };
-    write_list(&mut text, listed, write_policy);
-    add(LimitHeader::Policy, &text);
-    text.clear();
-    write_list(&mut text, listed, write_state);
-    add(LimitHeader::State, &text);
+    ends
+}
+
+fn write_number(out: &mut String, number: u64) {
+    out.push_str(itoa::Buffer::new().format(number));
 }
 
 type ListedLimits<'a> = SmallVec<[LimitAnswer<'a>; LISTED_LIMITS_MAX]>;

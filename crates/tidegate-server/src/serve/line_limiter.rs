@@ -1,6 +1,7 @@
 //! Limits the lines of a log that clients can cause.
 //!
-//! The first events of every window get a line. The next line after that says how many had none. An event without a
+//! The first events of every window get a line. The next line after that says how many had none,
+//! or [`LineLimiter::take_suppressed`] does. An event without a
 //! line costs one addition.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -70,6 +71,21 @@ impl LineLimiter {
         }
     }
 
+    /// The number of events without a line in an earlier window. They are not reported again.
+    pub fn take_suppressed(&self, now: Timestamp) -> u64 {
+        let window = now.as_nanos() / self.window_ns;
+        loop {
+            let state = self.window_and_count.load(Ordering::Relaxed);
+            let suppressed = (state & COUNT_MAX).saturating_sub(self.lines_max);
+            if state >> COUNT_BITS >= window || suppressed == 0 {
+                return 0;
+            }
+            if self.swap(state, window << COUNT_BITS) {
+                return suppressed;
+            }
+        }
+    }
+
     fn swap(&self, old: u64, new: u64) -> bool {
         self.window_and_count.compare_exchange_weak(old, new, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
@@ -96,6 +112,16 @@ mod tests {
         assert_eq!([budget(5), budget(5), budget(5)], [line(2), line(0), LineBudget::Suppress]);
         assert_eq!(budget(4), LineBudget::Suppress, "an older clock reading gets no extra lines");
         assert_eq!(budget(6), line(2));
+    }
+
+    #[test]
+    fn suppressed_events_can_be_reported_without_another_event() {
+        let limiter = LineLimiter::new(1, SECOND_NS);
+        (0..5).for_each(|_| _ = limiter.take_line(at(0)));
+        assert_eq!(limiter.take_suppressed(at(0)), 0, "the window is not over");
+        assert_eq!([limiter.take_suppressed(at(1)), limiter.take_suppressed(at(2))], [4, 0]);
+        assert_eq!(limiter.take_line(at(3)), LineBudget::Write { suppressed: 0 });
+        assert_eq!(limiter.take_suppressed(at(9)), 0, "all of them had a line");
     }
 
     #[test]

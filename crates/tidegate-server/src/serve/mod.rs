@@ -36,6 +36,7 @@ pub mod listen;
 pub mod log;
 mod matched_counts;
 pub mod metrics;
+pub mod override_edits;
 mod poll_on_wake;
 pub mod protocol;
 pub mod reload_handle;

@@ -30,7 +30,7 @@ use tidegate::{Limit, Limiter, ManualClock, MemoryStore};
 use crate::size::ByteSize;
 use crate::text;
 use error::TraceError;
-use progress::Progress;
+pub(crate) use progress::Progress;
 use summary::Summary;
 
 /// The size of one write to standard output.

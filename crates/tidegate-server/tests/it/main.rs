@@ -2,6 +2,7 @@
 
 mod app;
 mod check;
+mod config_store;
 mod grpc;
 mod http;
 mod redis_fleet;

@@ -5,7 +5,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use bytes::Bytes;
 use h2::RecvStream;
 use h2::server::{Builder, Connection as H2, SendResponse};
 use http::Request;
@@ -14,6 +13,7 @@ use tokio::time::timeout;
 use super::GrpcShared;
 use super::calls::{Call, Dispatcher};
 use super::idle::{IdleAction, IdleMonitor, OpenCalls};
+use super::unsent::ResponseBytes;
 use super::wake_flag::WakeFlag;
 use crate::serve::future_set::FutureSet;
 use crate::serve::listen::Stream;
@@ -49,7 +49,7 @@ pub async fn serve(stream: Stream, shared: Arc<GrpcShared>) {
         .max_pending_accept_reset_streams(RESET_STREAMS_MAX)
         .max_send_buffer_size(SEND_BUFFER_BYTES_MAX)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
-        .handshake::<_, Bytes>(stream);
+        .handshake::<_, ResponseBytes>(stream);
     let h2 = tokio::select! {
         () = shared.app.drain.wait() => return,
         result = timeout(shared.bounds.header_timeout, handshake) => match result {
@@ -71,10 +71,10 @@ pub async fn serve(stream: Stream, shared: Arc<GrpcShared>) {
 }
 
 struct GrpcConnection {
-    h2: H2<Stream, Bytes>,
+    h2: H2<Stream, ResponseBytes>,
     dispatcher: Dispatcher,
     /// Accepted streams that are not handled yet.
-    new_streams: Vec<(Request<RecvStream>, SendResponse<Bytes>)>,
+    new_streams: Vec<(Request<RecvStream>, SendResponse<ResponseBytes>)>,
     /// Calls that were not answered immediately.
     calls: FutureSet<Call>,
     idle: IdleMonitor,
@@ -96,7 +96,7 @@ enum PollStep {
 }
 
 impl GrpcConnection {
-    fn new(h2: H2<Stream, Bytes>, shared: Arc<GrpcShared>) -> Self {
+    fn new(h2: H2<Stream, ResponseBytes>, shared: Arc<GrpcShared>) -> Self {
         let drain = shared.app.drain.clone();
         let draining: DrainFuture = Box::pin(async move { drain.wait().await });
         Self {
@@ -111,6 +111,13 @@ impl GrpcConnection {
 
     /// Polls until there is nothing left to do. Ready when the connection has ended.
     fn poll(&mut self, context: &mut Context<'_>, wake_flag: &WakeFlag) -> Poll<()> {
+        let polled = self.poll_rounds(context, wake_flag);
+        // Not for each call: several together change the count of all connections once.
+        self.dispatcher.memory.release_unused();
+        polled
+    }
+
+    fn poll_rounds(&mut self, context: &mut Context<'_>, wake_flag: &WakeFlag) -> Poll<()> {
         for _ in 0..POLL_ROUNDS_MAX {
             wake_flag.start_polling();
             // `poll_accept` also writes queued responses. Accept all streams before answering any of them, so that
@@ -137,6 +144,7 @@ impl GrpcConnection {
 
     /// Starts new calls and polls the unfinished ones.
     fn poll_calls(&mut self, context: &mut Context<'_>) -> PollStep {
+        self.dispatcher.start_pass();
         let has_arrived = !self.new_streams.is_empty();
         self.idle.record_streams(self.new_streams.len());
         for (request, respond) in self.new_streams.drain(..) {

@@ -14,6 +14,7 @@ use h2::server::SendResponse;
 use super::calls::Dispatcher;
 use super::reflection;
 use super::status::{GrpcCode, GrpcStatus, ok_headers};
+use super::unsent::ResponseBytes;
 use super::wire::{Reader, Value, Writer};
 use crate::text;
 
@@ -71,7 +72,7 @@ pub fn list(dispatcher: &mut Dispatcher) -> Bytes {
 
 /// An open `Watch` call.
 pub struct HealthWatch {
-    stream: SendStream<Bytes>,
+    stream: SendStream<ResponseBytes>,
     last_sent: ServingStatus,
     /// Ends when a server that is not ready becomes ready.
     becomes_ready: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
@@ -82,7 +83,7 @@ impl HealthWatch {
     pub fn start(
         dispatcher: &mut Dispatcher,
         message: &[u8],
-        mut respond: SendResponse<Bytes>,
+        mut respond: SendResponse<ResponseBytes>,
     ) -> Option<Self> {
         let status = match read_service(message) {
             Ok(service) if is_known_service(service) => ServingStatus::current(dispatcher),
@@ -95,7 +96,7 @@ impl HealthWatch {
         };
         let mut stream = respond.send_response(ok_headers(), false).ok()?;
         let message = dispatcher.write_framed(|out| status.write(out));
-        stream.send_data(message, false).ok()?;
+        stream.send_data(dispatcher.memory.unsent.count(message), false).ok()?;
         dispatcher.set_has_written();
         let becomes_ready = (status == ServingStatus::NotServing && lacks_store(dispatcher)).then(|| {
             let app = Arc::clone(&dispatcher.shared.app);
@@ -120,7 +121,7 @@ impl HealthWatch {
                 self.becomes_ready = None;
                 self.last_sent = ServingStatus::Serving;
                 let message = dispatcher.write_framed(|out| ServingStatus::Serving.write(out));
-                let _ = self.stream.send_data(message, false);
+                let _ = self.stream.send_data(dispatcher.memory.unsent.count(message), false);
                 dispatcher.set_has_written();
             }
             return Poll::Pending;
@@ -128,7 +129,7 @@ impl HealthWatch {
         // An open stream would keep the server from stopping.
         if self.last_sent == ServingStatus::Serving {
             let message = dispatcher.write_framed(|out| ServingStatus::NotServing.write(out));
-            let _ = self.stream.send_data(message, false);
+            let _ = self.stream.send_data(dispatcher.memory.unsent.count(message), false);
         }
         let status = GrpcStatus::new(GrpcCode::Unavailable, "the server is shutting down");
         let _ = self.stream.send_trailers(status.trailers());

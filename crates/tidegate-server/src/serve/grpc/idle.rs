@@ -3,11 +3,11 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
 use h2::server::Connection as H2;
 use h2::{Ping, PingPong};
 use tokio::time::{Sleep, sleep};
 
+use super::unsent::ResponseBytes;
 use crate::serve::Bounds;
 use crate::serve::listen::Stream;
 use crate::serve::poll_on_wake::PollOnWake;
@@ -79,7 +79,7 @@ impl IdleMonitor {
     /// Polls the timer and the ping.
     pub fn poll(
         &mut self,
-        h2: &mut H2<Stream, Bytes>,
+        h2: &mut H2<Stream, ResponseBytes>,
         open: OpenCalls,
         context: &mut Context<'_>,
     ) -> IdleAction {

@@ -8,6 +8,7 @@
 //! serve/rls       decides                                            ->  RlsResponse
 //! messages/, framing.rs, status.rs   encode the response             ->  frames
 //! calls/          calls that are not answered immediately: incomplete bodies, waiting requests, streams
+//! unsent.rs       counts the bytes of responses that h2 has not written yet
 //! wake_flag.rs    wakes the connection's task; idle.rs closes or pings idle connections
 //! ```
 //!
@@ -35,6 +36,7 @@ mod messages;
 mod method;
 mod reflection;
 mod status;
+mod unsent;
 mod wake_flag;
 mod wire;
 

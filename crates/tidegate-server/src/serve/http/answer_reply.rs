@@ -4,12 +4,11 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::StatusCode;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
-use smallvec::SmallVec;
 use tidegate::Nanos;
-use tidegate::rules::{Answer, AnswerKind, KeyStatus};
+use tidegate::rules::{Access, Answer, AnswerKind, BlockStatus, KeyStatus};
 
-use super::limit_headers::LimitHeaderNames;
-use super::reply::Reply;
+use super::answer_json::Provenance;
+use super::reply::{BlockedKey, Reply};
 use super::{answer_json, json_writer, limit_headers};
 use crate::serve::headers::{self, PolicyName};
 use crate::serve::{App, rls, rounding};
@@ -17,54 +16,59 @@ use crate::serve::{App, rls, rounding};
 /// Typical size of a body without its limits, plus the headers, in bytes.
 const ANSWER_BYTES: usize = 640;
 
-const PROBLEM_TYPE: &[u8] = br#"{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Request cannot be satisfied as assigned quota has been exceeded","status":429,"detail":"#;
+const PROBLEM_TYPE: &str = r#"{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Request cannot be satisfied as assigned quota has been exceeded","status":429,"detail":"#;
 
-const UNAVAILABLE_TYPE: &[u8] =
-    br#"{"type":"about:blank","title":"Service Unavailable","status":503,"detail":"#;
+const UNAVAILABLE_TYPE: &str =
+    r#"{"type":"about:blank","title":"Service Unavailable","status":503,"detail":"#;
+
+const FORBIDDEN_TYPE: &str = r#"{"type":"about:blank","title":"Forbidden","status":403,"detail":"#;
 
 /// Marks a decision made without the shared store, because it did not answer.
 pub(super) const DEGRADED_HEADER: HeaderName = HeaderName::from_static(rls::DEGRADED_HEADER);
 /// Marks a decision whose charge too few replicas of the shared store have.
 const UNREPLICATED_HEADER: HeaderName = HeaderName::from_static(rls::UNREPLICATED_HEADER);
 
-/// A reply with status 200, 429 if the request is denied, or 503 if the store did not decide. `more` has additional
-/// fields, each after a comma.
-pub(super) fn answer_reply(app: &App, answer: &Answer, waited: Nanos, more: &[u8]) -> Reply {
+/// A reply with status 200, 429 if the request is denied (403 if an override blocks its key that way), or 503 if the
+/// store did not decide. `more` has additional fields, each after a comma.
+pub(super) fn answer_reply(
+    app: &App,
+    answer: &Answer,
+    waited: Nanos,
+    provenance: Provenance,
+    more: &str,
+) -> Reply {
     let status = match answer.kind {
+        AnswerKind::Denied if is_forbidden(answer) => StatusCode::FORBIDDEN,
         AnswerKind::Denied => StatusCode::TOO_MANY_REQUESTS,
         AnswerKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
         _ => StatusCode::OK,
     };
     let limits = answer.limits().len() + answer.candidates().len();
-    let mut out = Vec::with_capacity(ANSWER_BYTES + limits * answer_json::LIMIT_BYTES + more.len());
+    let mut out = String::with_capacity(ANSWER_BYTES + limits * answer_json::LIMIT_BYTES + more.len());
     match answer.kind {
+        AnswerKind::Denied if status == StatusCode::FORBIDDEN => write_forbidden(&mut out, answer),
         AnswerKind::Denied => write_problem(&mut out, answer),
         AnswerKind::Unavailable => write_unavailable(&mut out, answer),
-        _ => out.push(b'{'),
+        _ => out.push('{'),
     }
-    answer_json::write_fields(&mut out, answer, waited);
-    out.extend_from_slice(more);
-    out.push(b'}');
+    answer_json::write_fields(&mut out, answer, waited, provenance);
+    out.push_str(more);
+    out.push('}');
     let body_end = out.len();
     // The values of headers follow the body, so that one allocation is enough.
-    let (mut names, mut ends) = (LimitHeaderNames::new(), SmallVec::<[usize; 8]>::new());
-    headers::for_each_header(answer, app.ratelimit_headers, |header, value| {
-        out.extend_from_slice(value.as_bytes());
-        names.push(header);
-        ends.push(out.len());
-    });
+    let ends = headers::write_headers(&mut out, answer, app.ratelimit_headers);
     let out = Bytes::from(out);
     let mut reply = Reply::new(Full::new(out.slice(..body_end)));
     let content_type = if status == StatusCode::OK { "application/json" } else { "application/problem+json" };
     let mut start = body_end;
-    let values = ends.iter().map(|end| {
+    let values = ends.iter().map(|(_, end)| {
         let value = HeaderValue::from_maybe_shared(out.slice(start..*end));
         start = *end;
         // Always valid: numbers, and names in which all but printable ASCII is percent-encoded.
         value.unwrap_or_else(|_| HeaderValue::from_static(""))
     });
     let headers = reply.headers_mut();
-    *headers = limit_headers::header_map(HeaderValue::from_static(content_type), &names, values);
+    *headers = limit_headers::header_map(HeaderValue::from_static(content_type), &ends, values);
     if answer.degraded || answer.kind == AnswerKind::Unavailable {
         mark_undecided(headers, answer);
     }
@@ -72,6 +76,9 @@ pub(super) fn answer_reply(app: &App, answer: &Answer, waited: Nanos, more: &[u8
         headers.insert(UNREPLICATED_HEADER, HeaderValue::from_static("true"));
     }
     *reply.status_mut() = status;
+    if status == StatusCode::FORBIDDEN {
+        reply.extensions_mut().insert(BlockedKey);
+    }
     reply
 }
 
@@ -91,8 +98,8 @@ fn mark_undecided(headers: &mut HeaderMap, answer: &Answer) {
 
 /// Writes the start of the problem for a request that the store did not decide.
 #[cold]
-fn write_unavailable(out: &mut Vec<u8>, answer: &Answer) {
-    out.extend_from_slice(UNAVAILABLE_TYPE);
+fn write_unavailable(out: &mut String, answer: &Answer) {
+    out.push_str(UNAVAILABLE_TYPE);
     let policy = answer.decider().as_ref().map(PolicyName::from_answer);
     let policy = policy.map_or_else(|| "a rule".to_owned(), |policy| policy.to_string());
     let detail = match (answer.degraded, answer.unreadable_key) {
@@ -105,21 +112,36 @@ fn write_unavailable(out: &mut Vec<u8>, answer: &Answer) {
         (false, _) => format!("there is no memory for another lease of {policy} (hint: raise memory_max)"),
     };
     json_writer::write_text(out, &detail);
-    out.push(b',');
+    out.push(',');
+}
+
+/// Whether an override blocks the key, with status 403.
+fn is_forbidden(answer: &Answer) -> bool {
+    let status =
+        answer.decider().and_then(|decider| decider.applied_override).map(|applied| applied.get().access);
+    status == Some(Access::Blocked(BlockStatus::Forbidden))
+}
+
+/// Writes the start of the problem for a request whose key is blocked.
+#[cold]
+fn write_forbidden(out: &mut String, answer: &Answer) {
+    out.push_str(FORBIDDEN_TYPE);
+    json_writer::write_text(out, &detail(answer));
+    out.push(',');
 }
 
 /// Writes the start of the problem for a denied request: its type, a text for people, and the violated policies.
-fn write_problem(out: &mut Vec<u8>, answer: &Answer) {
-    out.extend_from_slice(PROBLEM_TYPE);
+fn write_problem(out: &mut String, answer: &Answer) {
+    out.push_str(PROBLEM_TYPE);
     json_writer::write_text(out, &detail(answer));
-    out.extend_from_slice(br#","violated-policies":"#);
+    out.push_str(r#","violated-policies":"#);
     let denying =
         answer.limits().filter(|limit| limit.kind == AnswerKind::Denied && headers::is_shown(limit));
     json_writer::write_list(out, denying, |out, limit| {
         // As in the headers, so that a client finds it there.
         json_writer::write_text(out, &headers::policy_name(&limit).to_string());
     });
-    out.push(b',');
+    out.push(',');
 }
 
 /// Why the request is denied, and when to retry.
@@ -131,6 +153,10 @@ fn detail(answer: &Answer) -> String {
     let policy = PolicyName::from_answer(&decider);
     match (decider.key_status, answer.retry_after.span()) {
         (KeyStatus::Missing, _) => format!("the request lacks a part of the key of {policy}"),
+        (KeyStatus::Blocked, None) => format!("the key of {policy} is blocked"),
+        (KeyStatus::Blocked, Some(wait)) => {
+            format!("the key of {policy} is blocked; try again in {} s", rounding::ceil_seconds(wait))
+        }
         (KeyStatus::Present, None) => format!("{policy} never admits a request of this cost"),
         (KeyStatus::Present, Some(wait)) => {
             format!("{policy} is exceeded; try again in {} s", rounding::ceil_seconds(wait))

@@ -9,7 +9,7 @@ use hyper::StatusCode;
 use hyper::body::{Body as _, Frame, Incoming};
 use tokio::time::Sleep;
 
-use super::connection::HttpRequest;
+use super::connection_waker::{Wakes, hold_back_wakes};
 use super::reply::{ErrorReply, OutOfMemory, Problem};
 use super::tracker::RequestGuard;
 use crate::serve::settings::Bounds;
@@ -17,13 +17,13 @@ use crate::serve::settings::Bounds;
 /// A body of this size in one chunk is part of what its connection may hold.
 const SMALL_BODY_BYTES: usize = 8 << 10;
 
-/// Reads the body of a request. The headers are dropped before it waits.
+/// Reads a body. The caller has dropped the rest of the request, so that it is not kept, or moved, while this waits.
 pub(super) async fn read_body(
-    request: HttpRequest,
+    body: Incoming,
     guard: &RequestGuard<'_>,
     bounds: &Bounds,
 ) -> Result<Bytes, ErrorReply> {
-    read(request.into_body(), guard, bounds).await.map_err(|error| error.into_reply(guard, bounds))
+    read(body, guard, bounds).await.map_err(|error| error.into_reply(guard, bounds))
 }
 
 /// Why a body cannot be read.
@@ -105,9 +105,16 @@ async fn read(mut body: Incoming, guard: &RequestGuard<'_>, bounds: &Bounds) -> 
 /// The next chunk of the body; `None` at the end.
 async fn next_chunk(body: &mut Incoming, timeout: &mut BodyTimeout<'_>) -> Result<Option<Bytes>, BodyError> {
     loop {
-        let frame = poll_fn(|context| match Pin::new(&mut *body).poll_frame(context) {
-            Poll::Ready(frame) => Poll::Ready(Ok(frame)),
-            Poll::Pending => timeout.poll(context).map(|()| Err(BodyError::TimedOut)),
+        let frame = poll_fn(|context| {
+            let (frame, wakes) = hold_back_wakes(|| Pin::new(&mut *body).poll_frame(context));
+            // hyper needs no wake if it has already passed on the whole body.
+            if wakes == Wakes::HeldBack && !body.is_end_stream() {
+                context.waker().wake_by_ref();
+            }
+            match frame {
+                Poll::Ready(frame) => Poll::Ready(Ok(frame)),
+                Poll::Pending => timeout.poll(context).map(|()| Err(BodyError::TimedOut)),
+            }
         });
         match frame.await?.map(|frame| frame.map(Frame::into_data)) {
             None => return Ok(None),

@@ -9,6 +9,7 @@ use hyper::StatusCode;
 use tidegate::rules::{Answer, Request};
 use tidegate::{DecideOutput, EngineError, Nanos};
 
+use super::answer_json::Provenance;
 use super::reply::{ContentType, Reply, reply};
 use super::{answer_json, answer_reply, error_reply, json_writer};
 use crate::json::{self, JsonRequest, SingleOrBatch};
@@ -16,43 +17,44 @@ use crate::serve::future_set::FutureSet;
 use crate::serve::{App, Protocol, SharedInstant};
 
 /// Decides the request or batch in the body, and charges it.
-pub(super) async fn check(app: &App, body: Bytes) -> Reply {
+pub(super) async fn check(app: &App, body: Bytes, provenance: Provenance) -> Reply {
     match json::read_single_or_batch(&body) {
         Ok(SingleOrBatch::Single(json)) => {
             let entries = json.entry_refs();
             let descriptors = entries.descriptors();
             let request = Request { domain: json.domain(), descriptors: &descriptors };
             let mut instant = SharedInstant::default();
-            let decided =
-                app.check_with(Protocol::Http, &request, &mut instant, |output| check_reply(app, output));
+            let decided = app.check_with(Protocol::Http, &request, &mut instant, |output| {
+                check_reply(app, output, provenance)
+            });
             match decided {
                 Ok(reply) => reply,
                 Err(pending) => {
                     let output = Box::pin(app.finish_check(Protocol::Http, &request, pending)).await;
-                    check_reply(app, output.as_ref())
+                    check_reply(app, output.as_ref(), provenance)
                 }
             }
         }
-        Ok(SingleOrBatch::Batch(requests)) => Box::pin(check_all(app, &requests)).await,
+        Ok(SingleOrBatch::Batch(requests)) => Box::pin(check_all(app, &requests, provenance)).await,
         Err(error) => error_reply::request_error_reply(&error),
     }
 }
 
-fn check_reply(app: &App, output: Result<&DecideOutput, &EngineError>) -> Reply {
+fn check_reply(app: &App, output: Result<&DecideOutput, &EngineError>, provenance: Provenance) -> Reply {
     match output {
-        Ok(output) => answer_reply::answer_reply(app, &output.answer, output.waited, &[]),
+        Ok(output) => answer_reply::answer_reply(app, &output.answer, output.waited, provenance, ""),
         Err(error) => error_reply::engine_error_reply(error),
     }
 }
 
 /// Answers as [`check`] would, without charging.
-pub(super) async fn peek(app: &App, body: &Bytes) -> Reply {
+pub(super) async fn peek(app: &App, body: &Bytes, provenance: Provenance) -> Reply {
     match json::read_single_or_batch(body) {
         Ok(SingleOrBatch::Single(json)) => match peek_one(app, &json).await {
-            Ok(output) => answer_reply::answer_reply(app, &output.answer, Nanos::ZERO, &[]),
+            Ok(output) => answer_reply::answer_reply(app, &output.answer, Nanos::ZERO, provenance, ""),
             Err(error) => error_reply::engine_error_reply(&error),
         },
-        Ok(SingleOrBatch::Batch(requests)) => Box::pin(peek_all(app, &requests)).await,
+        Ok(SingleOrBatch::Batch(requests)) => Box::pin(peek_all(app, &requests, provenance)).await,
         Err(error) => error_reply::request_error_reply(&error),
     }
 }
@@ -65,38 +67,45 @@ async fn peek_one(app: &App, json: &JsonRequest<'_>) -> Result<DecideOutput, Eng
 
 /// Decides all requests in order. Those that must wait do so at the same time, and the others share a reading of the
 /// clock: [`run_batch`] starts all of them in one pass.
-async fn check_all(app: &App, requests: &[JsonRequest<'_>]) -> Reply {
+async fn check_all(app: &App, requests: &[JsonRequest<'_>], provenance: Provenance) -> Reply {
     let instant = Mutex::new(SharedInstant::default());
-    batch_reply(&run_batch(requests, |request| check_one(app, request, &instant)).await)
+    batch_reply(&run_batch(requests, |request| check_one(app, request, &instant, provenance)).await)
 }
 
-async fn check_one(app: &App, json: &JsonRequest<'_>, instant: &Mutex<SharedInstant>) -> Vec<u8> {
+async fn check_one(
+    app: &App,
+    json: &JsonRequest<'_>,
+    instant: &Mutex<SharedInstant>,
+    provenance: Provenance,
+) -> String {
     let entries = json.entry_refs();
     let descriptors = entries.descriptors();
     let request = Request { domain: json.domain(), descriptors: &descriptors };
     let decided = {
         let mut instant = instant.lock().unwrap_or_else(PoisonError::into_inner);
-        app.check_with(Protocol::Http, &request, &mut instant, check_result)
+        app.check_with(Protocol::Http, &request, &mut instant, |output| check_result(output, provenance))
     };
     match decided {
         Ok(result) => result,
-        Err(pending) => check_result(app.finish_check(Protocol::Http, &request, pending).await.as_ref()),
+        Err(pending) => {
+            check_result(app.finish_check(Protocol::Http, &request, pending).await.as_ref(), provenance)
+        }
     }
 }
 
 /// The JSON of one decision of a batch.
-fn check_result(output: Result<&DecideOutput, &EngineError>) -> Vec<u8> {
+fn check_result(output: Result<&DecideOutput, &EngineError>, provenance: Provenance) -> String {
     match output {
-        Ok(output) => batch_result(&output.answer, output.waited),
+        Ok(output) => batch_result(&output.answer, output.waited, provenance),
         Err(error) => error_reply::engine_error_problem(error).to_json(),
     }
 }
 
 /// Peeks at all requests, at the same time if the store answers later.
-async fn peek_all(app: &App, requests: &[JsonRequest<'_>]) -> Reply {
+async fn peek_all(app: &App, requests: &[JsonRequest<'_>], provenance: Provenance) -> Reply {
     let peek = |request| async move {
         match peek_one(app, request).await {
-            Ok(output) => batch_result(&output.answer, Nanos::ZERO),
+            Ok(output) => batch_result(&output.answer, Nanos::ZERO, provenance),
             Err(error) => error_reply::engine_error_problem(&error).to_json(),
         }
     };
@@ -104,11 +113,11 @@ async fn peek_all(app: &App, requests: &[JsonRequest<'_>]) -> Reply {
 }
 
 /// Runs `answer` for each request, started in order. An error in one does not stop the others.
-async fn run_batch<'r, 'b, F: Future<Output = Vec<u8>>>(
+async fn run_batch<'r, 'b, F: Future<Output = String>>(
     requests: &'r [JsonRequest<'b>],
     answer: impl Fn(&'r JsonRequest<'b>) -> F,
-) -> Vec<Vec<u8>> {
-    let mut results: Vec<Vec<u8>> = vec![Vec::new(); requests.len()];
+) -> Vec<String> {
+    let mut results: Vec<String> = vec![String::new(); requests.len()];
     let mut unstarted = requests.iter().zip(&mut results);
     let mut pending = FutureSet::new();
     poll_fn(|context| {
@@ -130,18 +139,18 @@ async fn run_batch<'r, 'b, F: Future<Output = Vec<u8>>>(
 }
 
 /// The JSON of one result of a batch.
-fn batch_result(answer: &Answer, waited: Nanos) -> Vec<u8> {
-    let mut out = vec![b'{'];
-    answer_json::write_fields(&mut out, answer, waited);
-    out.push(b'}');
+fn batch_result(answer: &Answer, waited: Nanos, provenance: Provenance) -> String {
+    let mut out = String::from('{');
+    answer_json::write_fields(&mut out, answer, waited, provenance);
+    out.push('}');
     out
 }
 
-fn batch_reply(results: &[Vec<u8>]) -> Reply {
+fn batch_reply(results: &[String]) -> Reply {
     let bytes: usize = results.iter().map(|result| result.len() + 1).sum();
-    let mut out = Vec::with_capacity(bytes + 16);
-    out.extend_from_slice(br#"{"results":"#);
-    json_writer::write_list(&mut out, results, |out, result| out.extend_from_slice(result));
-    out.push(b'}');
+    let mut out = String::with_capacity(bytes + 16);
+    out.push_str(r#"{"results":"#);
+    json_writer::write_list(&mut out, results, |out, result| out.push_str(result));
+    out.push('}');
     reply(StatusCode::OK, ContentType::Json, out)
 }

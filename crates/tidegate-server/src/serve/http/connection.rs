@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -12,6 +12,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::{Instant, timeout};
 
+use super::connection_waker::ConnectionWaker;
 use super::reply::Reply;
 use super::tracker::{ConnectionTracker, RequestGuard, TrackedStream};
 use crate::serve::listen::Stream;
@@ -82,9 +83,11 @@ pub(super) async fn serve(handler: &impl RequestHandler, stream: Stream, context
     let mut drain_state = DrainState::Waiting(PollOnWake::new(Box::pin(app.drain.wait())));
     let timeout_min = bounds.header_timeout.min(bounds.idle_timeout);
     let mut timer = PollOnWake::new(Box::pin(tokio::time::sleep(timeout_min)));
+    let mut waker = ConnectionWaker::default();
     let end = poll_fn(|context| {
         loop {
-            if let Poll::Ready(result) = Pin::new(&mut connection).poll(context) {
+            let mut connection_context = Context::from_waker(waker.of_task(context.waker()));
+            if let Poll::Ready(result) = Pin::new(&mut connection).poll(&mut connection_context) {
                 return Poll::Ready(ConnectionEnd::Finished(result));
             }
             if let DrainState::Waiting(drain) = &mut drain_state

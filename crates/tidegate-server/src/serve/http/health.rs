@@ -88,6 +88,9 @@ fn verbose_json(app: &App, audience: Audience) -> Value {
             .collect::<Vec<_>>(),
         "rules": rules_json(&status.rules(), audience),
         "store": { "bytes_used": stats.bytes_used, "live_evictions": stats.live_evictions },
+        "config_store": app.engine.overrides().map(|overrides| {
+            json!({ "kind": overrides.store().kind(), "feed_age_ms": overrides.stats().feed_age_ms })
+        }),
         "fleet": app.fleet.as_ref().map(|fleet| fleet_json(fleet, audience)),
         "snapshots": status.snapshots().map(|snapshots| snapshots_json(&snapshots, audience)),
         "certificate": status.certificate().map(|certificate| certificate_json(&certificate, audience)),

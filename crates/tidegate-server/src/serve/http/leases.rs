@@ -4,6 +4,7 @@ use hyper::StatusCode;
 use tidegate::rules::Request;
 use tidegate::{Clock as _, Lease, LeaseToken, Release, Renewal, Timestamp};
 
+use super::answer_json::Provenance;
 use super::reply::{ContentType, ErrorReply, Problem, Reply, reply};
 use super::{answer_reply, error_reply, json_writer};
 use crate::json::{self, JsonRequest, RequestForm, Ttl};
@@ -23,12 +24,12 @@ pub(super) async fn acquire(app: &App, body: &[u8]) -> Reply {
         Ok(output) => output,
         Err(error) => return error_reply::engine_error_reply(&error),
     };
-    let mut more = br#","lease":"#.to_vec();
+    let mut more = r#","lease":"#.to_owned();
     match &output.lease {
         Some(lease) => write_lease(&mut more, lease, app.engine.clock().now()),
-        None => more.extend_from_slice(b"null"),
+        None => more.push_str("null"),
     }
-    answer_reply::answer_reply(app, &output.answer, output.waited, &more)
+    answer_reply::answer_reply(app, &output.answer, output.waited, Provenance::Hidden, &more)
 }
 
 /// Extends a lease.
@@ -42,9 +43,9 @@ pub(super) async fn renew(app: &App, body: &[u8]) -> Reply {
     let request = Request { domain: json_request.domain(), descriptors: &descriptors };
     match app.renew(&request, &token, json_request.ttl.map(Ttl::nanos)).await {
         Ok(Renewal::Renewed(lease)) => {
-            let mut out = br#"{"result":"renewed","lease":"#.to_vec();
+            let mut out = r#"{"result":"renewed","lease":"#.to_owned();
             write_lease(&mut out, &lease, app.engine.clock().now());
-            out.push(b'}');
+            out.push('}');
             reply(StatusCode::OK, ContentType::Json, out)
         }
         Ok(Renewal::AlreadyReleased) => MissingLease::Released.reply(),
@@ -64,7 +65,7 @@ pub(super) async fn release(app: &App, body: &[u8]) -> Reply {
     let descriptors = entries.descriptors();
     let request = Request { domain: json_request.domain(), descriptors: &descriptors };
     match app.release(&request, &token).await {
-        Ok(Release::Released) => reply(StatusCode::OK, ContentType::Json, &br#"{"result":"released"}"#[..]),
+        Ok(Release::Released) => reply(StatusCode::OK, ContentType::Json, r#"{"result":"released"}"#),
         Ok(Release::AlreadyReleased) => MissingLease::Released.reply(),
         Ok(Release::Expired) => MissingLease::Expired.reply(),
         Ok(_) => MissingLease::WrongOwner.reply(),
@@ -115,12 +116,12 @@ impl MissingLease {
 
 /// Writes `{"token": .., "fence": .., "expires_in_ms": ..}`. The time is rounded down, so that holders do not rely on
 /// more.
-fn write_lease(out: &mut Vec<u8>, lease: &Lease, now: Timestamp) {
-    out.extend_from_slice(br#"{"token":"#);
+fn write_lease(out: &mut String, lease: &Lease, now: Timestamp) {
+    out.push_str(r#"{"token":"#);
     json_writer::write_text(out, &lease.token.to_string());
-    out.extend_from_slice(br#","fence":"#);
+    out.push_str(r#","fence":"#);
     json_writer::write_number(out, lease.fence.get());
-    out.extend_from_slice(br#","expires_in_ms":"#);
+    out.push_str(r#","expires_in_ms":"#);
     json_writer::write_number(out, lease.expires.as_nanos().saturating_sub(now.as_nanos()) / MILLI_NS);
-    out.push(b'}');
+    out.push('}');
 }

@@ -7,12 +7,8 @@ use std::iter;
 use std::sync::LazyLock;
 
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use smallvec::SmallVec;
 
-use crate::serve::headers::LimitHeader;
-
-/// The headers about limits of an answer, in order.
-pub(super) type LimitHeaderNames = SmallVec<[LimitHeader; 8]>;
+use crate::serve::headers::{HeaderEnd, LimitHeader};
 
 /// The headers of a request that passes.
 static PASSED: LazyLock<Template> = LazyLock::new(|| Template::new(&PASSED_HEADERS));
@@ -39,10 +35,12 @@ struct Template {
 /// A map of a content type and these headers. There is a value for each.
 pub(super) fn header_map(
     content_type: HeaderValue,
-    headers: &[LimitHeader],
+    headers: &[HeaderEnd],
     values: impl Iterator<Item = HeaderValue>,
 ) -> HeaderMap {
-    match [&PASSED, &DENIED].into_iter().find(|template| template.headers == headers) {
+    let headers = headers.iter().map(|(header, _)| *header);
+    match [&PASSED, &DENIED].into_iter().find(|template| headers.clone().eq(template.headers.iter().copied()))
+    {
         Some(template) => template.filled(iter::once(content_type).chain(values)),
         None => inserted(content_type, headers, values),
     }
@@ -51,7 +49,7 @@ pub(super) fn header_map(
 impl Template {
     fn new(headers: &'static [LimitHeader]) -> Self {
         let empty = || HeaderValue::from_static("");
-        Self { headers, map: inserted(empty(), headers, iter::repeat_with(empty)) }
+        Self { headers, map: inserted(empty(), headers.iter().copied(), iter::repeat_with(empty)) }
     }
 
     /// Its map with other values, in the order of its headers.
@@ -65,12 +63,12 @@ impl Template {
 
 fn inserted(
     content_type: HeaderValue,
-    headers: &[LimitHeader],
+    headers: impl ExactSizeIterator<Item = LimitHeader>,
     values: impl Iterator<Item = HeaderValue>,
 ) -> HeaderMap {
     let mut map = HeaderMap::with_capacity(headers.len() + 1);
     map.insert(CONTENT_TYPE, content_type);
-    map.extend(headers.iter().map(|header| header_name(*header)).zip(values));
+    map.extend(headers.map(header_name).zip(values));
     map
 }
 
@@ -101,8 +99,9 @@ mod tests {
         let content_type = || HeaderValue::from_static("application/json");
         for headers in [&PASSED_HEADERS[..], &DENIED_HEADERS, &[LimitHeader::Limit], &[]] {
             let values = || headers.iter().map(|header| HeaderValue::from_static(header.name()));
-            let map = header_map(content_type(), headers, values());
-            assert_eq!(map, inserted(content_type(), headers, values()));
+            let ends: Vec<HeaderEnd> = headers.iter().map(|header| (*header, 0)).collect();
+            let map = header_map(content_type(), &ends, values());
+            assert_eq!(map, inserted(content_type(), headers.iter().copied(), values()));
             assert_eq!(map.len(), headers.len() + 1);
             assert!(headers.iter().all(|header| map[header.name()] == header.name()), "{map:?}");
         }

@@ -3,7 +3,8 @@
 //! ```text
 //! connection.rs   serves requests one after the other        tracker.rs: its state, for timeouts and the drain
 //! routes.rs       finds the endpoint                         cross_site.rs, allowed_hosts.rs: reject other sites
-//! body.rs         reads the body                             error_reply.rs: replies to errors
+//! body.rs         reads the body                             connection_waker.rs: without a needless wake
+//! error_reply.rs  replies to errors
 //! bearer_token.rs the admin token of a request
 //! check.rs, explain.rs, leases.rs, rls_json.rs, health.rs, index.rs    the endpoints
 //! answer_reply.rs, answer_json.rs, limit_headers.rs, reply.rs  replies and problems
@@ -25,6 +26,7 @@ mod bearer_token;
 mod body;
 mod check;
 mod connection;
+mod connection_waker;
 mod cross_site;
 mod error_reply;
 mod explain;
@@ -49,6 +51,7 @@ use super::rls::Details;
 use super::settings::{Bounds, Secret};
 use super::{App, Protocol};
 use allowed_hosts::HostCheck;
+use answer_json::Provenance;
 use connection::{ConnectionContext, HttpRequest, RequestHandler};
 use health::Audience;
 use reply::{ContentType, ErrorReply, Reply, reply};
@@ -154,10 +157,13 @@ impl RequestHandler for Http {
         let reply = match routes::find_route(&ROUTES, &request, &self.hosts, admin::wrong_listener_hint) {
             // The most frequent endpoint is handled here, so that its future does not contain the states of the others.
             Ok(Endpoint::Check) => match routes::check_content_type(&request, JsonContentType::Lenient) {
-                Ok(()) => match body::read_body(request, &guard, &self.bounds).await {
-                    Ok(body) => check::check(&self.app, body).await,
-                    Err(reply) => *reply,
-                },
+                Ok(()) => {
+                    let provenance = Provenance::requested(&request);
+                    match body::read_body(request.into_body(), &guard, &self.bounds).await {
+                        Ok(body) => check::check(&self.app, body, provenance).await,
+                        Err(reply) => *reply,
+                    }
+                }
                 Err(reply) => *reply,
             },
             Ok(Endpoint::Other(other)) => {
@@ -180,7 +186,10 @@ impl Http {
     ) -> Result<Reply, ErrorReply> {
         let app = &*self.app;
         Ok(match other {
-            OtherEndpoint::Peek => check::peek(app, &self.json_body(request, guard).await?).await,
+            OtherEndpoint::Peek => {
+                let provenance = Provenance::requested(&request);
+                check::peek(app, &self.json_body(request, guard).await?, provenance).await
+            }
             OtherEndpoint::Explain => {
                 let format = explain::requested_format(&request)?;
                 explain::explain(app, &self.json_body(request, guard).await?, format).await
@@ -190,7 +199,7 @@ impl Http {
             OtherEndpoint::Release => leases::release(app, &self.json_body(request, guard).await?).await,
             OtherEndpoint::RlsJson => {
                 // Any content type, as in envoyproxy/ratelimit.
-                let body = body::read_body(request, guard, &self.bounds).await?;
+                let body = body::read_body(request.into_body(), guard, &self.bounds).await?;
                 rls_json::decide(app, self.rls_details, &body).await
             }
             OtherEndpoint::Health => health::healthz(app, &request, Audience::Anyone),
@@ -210,6 +219,6 @@ impl Http {
     /// Reads a body that must be JSON.
     async fn json_body(&self, request: HttpRequest, guard: &RequestGuard<'_>) -> Result<Bytes, ErrorReply> {
         routes::check_content_type(&request, JsonContentType::Lenient)?;
-        body::read_body(request, guard, &self.bounds).await
+        body::read_body(request.into_body(), guard, &self.bounds).await
     }
 }

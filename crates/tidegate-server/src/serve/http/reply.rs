@@ -19,6 +19,8 @@ pub(super) type ErrorReply = Box<Reply>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ContentType {
     Json,
+    /// A JSON document in each line.
+    JsonLines,
     Problem,
     Text,
     /// For Prometheus.
@@ -29,6 +31,7 @@ impl ContentType {
     fn header(self) -> HeaderValue {
         HeaderValue::from_static(match self {
             Self::Json => "application/json",
+            Self::JsonLines => "application/x-ndjson",
             Self::Problem => "application/problem+json",
             Self::Text => "text/plain; charset=utf-8",
             Self::Metrics => metrics::CONTENT_TYPE,
@@ -53,12 +56,16 @@ pub(super) fn json(value: &serde_json::Value) -> Reply {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OutOfMemory;
 
+/// Marks a decision with status 403: a rejected request has that status too.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BlockedKey;
+
 /// Counts a reply that rejects a request.
 pub(super) fn count_rejection(app: &App, protocol: Protocol, reply: &Reply) {
     let reason = match reply.status() {
         StatusCode::BAD_REQUEST => "bad_request",
         StatusCode::UNAUTHORIZED => "unauthorized",
-        StatusCode::FORBIDDEN => "cross_site",
+        StatusCode::FORBIDDEN if reply.extensions().get::<BlockedKey>().is_none() => "cross_site",
         StatusCode::NOT_FOUND => "not_found",
         StatusCode::METHOD_NOT_ALLOWED => "method_not_allowed",
         StatusCode::REQUEST_TIMEOUT => "late",
@@ -80,14 +87,14 @@ pub(super) fn count_rejection(app: &App, protocol: Protocol, reply: &Reply) {
 pub(super) struct Problem {
     status: StatusCode,
     message: String,
-    fields: Vec<u8>,
+    fields: String,
     headers: Vec<(HeaderName, HeaderValue)>,
 }
 
 impl Problem {
     /// `message` says what is wrong and what to do.
     pub fn new(status: StatusCode, message: impl Into<String>) -> Self {
-        Self { status, message: message.into(), fields: Vec::new(), headers: Vec::new() }
+        Self { status, message: message.into(), fields: String::new(), headers: Vec::new() }
     }
 
     /// Adds a number.
@@ -110,7 +117,7 @@ impl Problem {
     #[must_use]
     pub fn with_json(mut self, name: &str, value: &serde_json::Value) -> Self {
         self.write_name(name);
-        self.fields.extend_from_slice(value.to_string().as_bytes());
+        self.fields.push_str(&value.to_string());
         self
     }
 
@@ -157,27 +164,27 @@ impl Problem {
     }
 
     /// As JSON.
-    pub fn to_json(&self) -> Vec<u8> {
-        let mut body = Vec::with_capacity(self.message.len() + self.fields.len() + 128);
-        body.extend_from_slice(br#"{"type":"about:blank","title":"#);
+    pub fn to_json(&self) -> String {
+        let mut body = String::with_capacity(self.message.len() + self.fields.len() + 128);
+        body.push_str(r#"{"type":"about:blank","title":"#);
         json_writer::write_text(&mut body, self.status.canonical_reason().unwrap_or("Error"));
-        body.extend_from_slice(br#","status":"#);
+        body.push_str(r#","status":"#);
         json_writer::write_number(&mut body, self.status.as_u16().into());
         let (detail, hint) = text::split_hint(&self.message);
-        body.extend_from_slice(br#","detail":"#);
+        body.push_str(r#","detail":"#);
         json_writer::write_text(&mut body, detail);
         if let Some(hint) = hint {
-            body.extend_from_slice(br#","hint":"#);
+            body.push_str(r#","hint":"#);
             json_writer::write_text(&mut body, hint);
         }
-        body.extend_from_slice(&self.fields);
-        body.push(b'}');
+        body.push_str(&self.fields);
+        body.push('}');
         body
     }
 
     fn write_name(&mut self, name: &str) {
-        self.fields.push(b',');
+        self.fields.push(',');
         json_writer::write_text(&mut self.fields, name);
-        self.fields.push(b':');
+        self.fields.push(':');
     }
 }

@@ -19,7 +19,7 @@ pub(super) async fn decide(app: &App, details: Details, body: &[u8]) -> Reply {
         Ok(request) => request,
         Err(error) => return bad_request(&error),
     };
-    let decision = match rls::decide(app, Protocol::Http, &request).await {
+    let decision = match rls::decide(app, Protocol::Http, &request, None).await {
         Ok(decision) => decision,
         Err(DecideError::Request(error)) => return bad_request(&error),
         Err(DecideError::Engine(error)) => return error_reply::engine_error_reply(&error),

@@ -91,6 +91,8 @@ pub(super) enum JsonContentType {
     Lenient,
     /// Only JSON: a page of another site can make a browser send anything else.
     Required,
+    /// JSON, or a JSON document in each line. A page of another site can send neither.
+    JsonLines,
 }
 
 /// Rejects a body that is not declared as JSON.
@@ -104,6 +106,12 @@ pub(super) fn check_content_type(request: &HttpRequest, required: JsonContentTyp
     let is = |name: &[u8]| media_type.eq_ignore_ascii_case(name);
     let message = match required {
         _ if is(b"application/json") || is(b"text/json") => return Ok(()),
+        JsonContentType::JsonLines if is(b"application/x-ndjson") || is(b"application/jsonl") => {
+            return Ok(());
+        }
+        JsonContentType::JsonLines => {
+            "the content type must be JSON lines (hint: send the header `content-type: application/x-ndjson`)"
+        }
         JsonContentType::Lenient
             if is(b"") || is(b"application/x-www-form-urlencoded") || is(b"text/plain") =>
         {

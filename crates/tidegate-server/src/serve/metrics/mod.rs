@@ -43,6 +43,7 @@ use rule_counters::{RuleCounterTable, RuleCounters, RuleLabels};
 
 pub use descriptor_counters::DescriptorMetrics;
 pub use exposition::CONTENT_TYPE;
+pub use process::resident_bytes;
 pub use rule_counters::{ANSWER_KINDS, RULES_COUNTED_MAX};
 
 /// One decision in this many is timed. Not a power of two, because requests often come in such groups, and then always

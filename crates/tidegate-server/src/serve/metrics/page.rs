@@ -25,6 +25,7 @@ impl Metrics {
         self.write_connections(&mut page);
         write_connections_memory(&mut page, app);
         write_store(&mut page, app);
+        write_overrides(&mut page, app);
         self.write_fleet(&mut page, app);
         write_rules(&mut page, app);
         write_snapshots(&mut page, app);
@@ -220,6 +221,34 @@ fn write_store(page: &mut Exposition, app: &App) {
     page.single("tidegate_evictions_total", MetricType::Counter, help, stats.live_evictions);
     let help = "Requests for a lease that were refused, because the memory for leases was full.";
     page.single("tidegate_lease_refusals_total", MetricType::Counter, help, stats.lease_refusals);
+}
+
+fn write_overrides(page: &mut Exposition, app: &App) {
+    let Some(stats) = app.engine.overrides().map(|overrides| overrides.stats()) else { return };
+    let help = "Keys in the cache of overrides, with and without overrides.";
+    page.single("tidegate_override_cache_entries", MetricType::Gauge, help, stats.entries);
+    let help = "Memory used by the cache of overrides.";
+    page.single("tidegate_override_cache_bytes", MetricType::Gauge, help, stats.bytes);
+    let help = "Look-ups of keys whose overrides were not in the cache.";
+    page.single("tidegate_override_cache_misses_total", MetricType::Counter, help, stats.misses);
+    let help = "Reads of a key's overrides from the config store that a request started.";
+    page.single("tidegate_override_loads_total", MetricType::Counter, help, stats.loads);
+    let help = "Reads of a key's overrides that failed. Such requests are decided by the rule.";
+    page.single("tidegate_override_load_errors_total", MetricType::Counter, help, stats.load_errors);
+    let help = "Records in the config store that cannot be used. The log names them.";
+    page.single(
+        "tidegate_override_unusable_records_total",
+        MetricType::Counter,
+        help,
+        stats.unusable_records,
+    );
+    let help = "Overrides of wildcards, which are all in memory.";
+    page.single("tidegate_override_wildcards", MetricType::Gauge, help, stats.wildcards);
+    let name = "tidegate_override_feed_age_seconds";
+    page.family(name, MetricType::Gauge, "Time since this node last had all changes of the config store.");
+    if let Some(age_ms) = stats.feed_age_ms {
+        page.sample(name, &[], format_seconds(age_ms.saturating_mul(1_000_000)));
+    }
 }
 
 fn write_rules(page: &mut Exposition, app: &App) {

@@ -60,6 +60,11 @@ pub fn write(page: &mut Exposition) {
     }
 }
 
+/// Resident memory of the process.
+pub fn resident_bytes() -> Option<u64> {
+    find_field(&fs::read_to_string("/proc/self/status").ok()?, "VmRSS:").map(|kib| kib * 1024)
+}
+
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {
     user_ticks: u64,

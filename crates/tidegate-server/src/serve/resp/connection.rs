@@ -15,12 +15,13 @@ use super::idle::IdleTimer;
 use super::in_flight::{InFlightCommands, Room, StoreAccess};
 use super::input::InputBuffer;
 use super::output::{ClientGone, OutputBuffer};
-use super::parse::{Arguments, AuthState, OwnedArguments, Parsed, Parser};
+use super::parse::{Arguments, AuthState, Parsed, Parser};
 use super::protocol_error::{ProtocolError, WrongProtocol};
 use super::read_ahead::{ReadAhead, ReadEnd};
 use super::reply::Replies;
 use super::session::Session;
 use super::text_window::TextWindow;
+use super::transaction::QueuedCommands;
 use super::{Protocol, RespShared, Stream};
 use crate::serve::SharedInstant;
 use crate::serve::connections_memory::HeldBytes;
@@ -42,7 +43,7 @@ struct RespConnection<'s> {
     output: OutputBuffer,
     /// Input that was read while a reply was pending.
     read_ahead: ReadAhead,
-    /// Reserved for buffers that are larger than usual.
+    /// Reserved for buffers that are larger than usual, and for commands in flight.
     held: HeldBytes,
     /// Commands that wait for a rule with `delay` or for a shared store.
     in_flight: InFlightCommands<'s>,
@@ -107,7 +108,7 @@ enum Stop {
     /// The client speaks HTTP.
     WrongProtocol,
     /// Run these commands first.
-    Exec(Vec<OwnedArguments>),
+    Exec(QueuedCommands),
 }
 
 /// How a connection is closed.
@@ -183,6 +184,13 @@ impl WaitUntil {
     /// Until a command may start. One that is answered immediately waits until all earlier ones are answered.
     fn room_for(arguments: &Arguments<'_>) -> Self {
         commands::store_access(arguments).map_or(Self::AllAnswered, Self::RoomFor)
+    }
+
+    fn is_over(self, in_flight: &InFlightCommands<'_>) -> bool {
+        match self {
+            Self::RoomFor(access) => in_flight.room_for(access) == Room::Some,
+            Self::AllAnswered => in_flight.is_empty(),
+        }
     }
 }
 
@@ -424,11 +432,11 @@ impl RespConnection<'_> {
     /// Runs the commands of a transaction, after their array was announced. Earlier commands are answered.
     async fn run_transaction(
         &mut self,
-        commands: Vec<OwnedArguments>,
+        queued: QueuedCommands,
         buffered: BufferedInput,
     ) -> Result<(), Close> {
-        self.output.replies.start_array(commands.len());
-        for command in commands {
+        self.output.replies.start_array(queued.commands.len());
+        for command in &queued.commands {
             let arguments = command.as_arguments();
             if !self.in_flight.is_empty() {
                 self.wait_for_replies(WaitUntil::room_for(&arguments), buffered).await?;
@@ -452,8 +460,15 @@ impl RespConnection<'_> {
         Ok(())
     }
 
-    /// Waits for commands in flight, and writes replies as they come.
+    /// Waits for commands in flight, and writes replies as they come. Commands start when they are waited for, so those that
+    /// find room start together, and share calls to the store.
     async fn wait_for_replies(&mut self, until: WaitUntil, buffered: BufferedInput) -> Result<(), Close> {
+        if !self.try_hold_buffers() {
+            return Err(self.out_of_memory());
+        }
+        if until.is_over(&self.in_flight) {
+            return Ok(());
+        }
         let Self { shared, stream, output, in_flight, read_ahead, last_replies_timer, .. } = self;
         match buffered {
             BufferedInput::Bytes(bytes)
@@ -466,11 +481,7 @@ impl RespConnection<'_> {
         }
         poll_fn(|context| {
             in_flight.poll(context, &mut output.replies);
-            let is_over = match until {
-                WaitUntil::RoomFor(access) => in_flight.room_for(access) == Room::Some,
-                WaitUntil::AllAnswered => in_flight.is_empty(),
-            };
-            if is_over {
+            if until.is_over(in_flight) {
                 return Poll::Ready(Ok(()));
             }
             if let Poll::Ready(Err(ClientGone)) = output.poll_write(stream, context) {
@@ -492,18 +503,19 @@ impl RespConnection<'_> {
         .await
     }
 
-    /// Reserves memory for the buffers, beyond what every connection has. False if there is none.
+    /// Reserves memory for the buffers and the commands in flight, beyond what every connection has. False if there is
+    /// none.
     #[inline]
     fn try_hold_buffers(&self) -> bool {
-        let bytes = self.input.capacity() + self.output.pending_bytes() + self.read_ahead.bytes.len();
+        let buffers = self.input.capacity() + self.output.pending_bytes() + self.read_ahead.bytes.len();
+        let bytes = buffers + self.in_flight.bytes();
         self.held.try_hold(bytes.saturating_sub(BUFFER_BYTES) as u64)
     }
 
     /// Writes until pending output is within its bound.
     async fn write_to_limit(&mut self) -> Result<(), Close> {
         if !self.try_hold_buffers() {
-            self.shared.app.metrics.count_rejected_request(Protocol::Resp, "memory");
-            return Err(Close::Immediately);
+            return Err(self.out_of_memory());
         }
         let Self { shared, stream, output, in_flight, .. } = self;
         poll_fn(|context| {
@@ -514,6 +526,13 @@ impl RespConnection<'_> {
         })
         .await?;
         Ok(())
+    }
+
+    /// There is no memory for replies that the client has not read.
+    #[cold]
+    fn out_of_memory(&self) -> Close {
+        self.shared.app.metrics.count_rejected_request(Protocol::Resp, "memory");
+        Close::Immediately
     }
 
     /// The client speaks another protocol.

@@ -75,6 +75,12 @@ impl<'s> InFlightCommands<'s> {
         self.slots.is_empty()
     }
 
+    /// Bytes kept for unanswered commands.
+    #[inline]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Whether there is room for another command.
     pub fn room(&self) -> Room {
         if self.slots.len() < IN_FLIGHT_MAX && self.bytes < IN_FLIGHT_BYTES_MAX {

@@ -33,7 +33,8 @@ enum RefundResult {
     Failed(EngineError),
 }
 
-/// Decides a request: immediately, unless a rule with the action `delay` or a shared store makes it wait.
+/// Decides a request: immediately, unless a rule with the action `delay` or a shared store makes it wait. `at` is the
+/// instant of the decision, if it is shared with other requests.
 ///
 /// Hits are refunded after the other descriptors were decided, whatever their decision, and the response has the state
 /// of their limits after the refund. So if a client goes away while its request waits, nothing was refunded, and
@@ -48,18 +49,15 @@ pub async fn decide(
     app: &App,
     protocol: Protocol,
     request: &RlsRequest<'_>,
+    at: Option<Timestamp>,
 ) -> Result<RlsDecision, DecideError> {
     let charged = request.engine_descriptors(HitsMode::Charge);
     let engine_request = Request { domain: request.domain(), descriptors: &charged };
     if charged.len() == request.descriptors().len() {
-        let output = app.check(protocol, &engine_request).await?;
+        let output = app.check_at(protocol, &engine_request, at).await?;
+        let at = at.filter(|_| output.waited == Nanos::ZERO).unwrap_or_else(|| app.engine.clock().now());
         let (charged, refund) = (Some(output), RefundResult::None);
-        return Ok(RlsDecision {
-            charged,
-            refund,
-            headers: app.ratelimit_headers,
-            at: app.engine.clock().now(),
-        });
+        return Ok(RlsDecision { charged, refund, headers: app.ratelimit_headers, at });
     }
     if app.negative_hits == NegativeHits::Reject {
         return Err(DecideError::Request(RlsError::NegativeHits));

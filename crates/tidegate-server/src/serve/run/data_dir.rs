@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 
 use super::startup_warnings::StartupWarning;
+use crate::config_store::CONFIG_FILE;
 use crate::output::Failure;
 use crate::regular_file;
 
@@ -75,8 +76,17 @@ impl DataDir {
 
     /// The path of the snapshot.
     pub fn snapshot_path(&self) -> PathBuf {
+        self.file_path(SNAPSHOT_FILE)
+    }
+
+    /// The path of the config store.
+    pub fn config_path(&self) -> PathBuf {
+        self.file_path(CONFIG_FILE)
+    }
+
+    fn file_path(&self, name: &str) -> PathBuf {
         // Absolute, in case the process changes its working directory.
-        fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone()).join(SNAPSHOT_FILE)
+        fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone()).join(name)
     }
 }
 

@@ -5,7 +5,7 @@
 //! open_files.rs  raises the limit of open files; memory_limit.rs warns if memory is too small
 //! listeners.rs   addresses  ->  sockets  ->  connections
 //! announce.rs    prints the bound addresses; example.rs prints commands to try
-//! tasks.rs       background tasks: reload.rs, snapshots.rs, clock.rs, fleet_watch.rs
+//! tasks.rs       background tasks: reload.rs, snapshots.rs, clock.rs, fleet_watch.rs, overrides.rs, freed_memory.rs
 //! stop.rs        signals and the drain
 //! ```
 //!
@@ -28,9 +28,11 @@ mod clock;
 mod data_dir;
 mod example;
 mod fleet_watch;
+mod freed_memory;
 mod listeners;
 mod memory_limit;
 mod open_files;
+mod overrides;
 mod reload;
 mod snapshots;
 mod start;
@@ -45,8 +47,8 @@ use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 
-use super::log;
 use super::settings::{Settings, SettingsError, misspelled_variables};
+use super::{failed_logins, log};
 use crate::cli;
 use crate::output::{self, CommandStatus, Failure};
 use listeners::BoundListeners;
@@ -113,6 +115,9 @@ async fn serve(settings: &Settings, server: &mut RunningServer) -> Result<DrainR
     let (every, hangups) = (settings.args.reload_every, signals.take_hangups());
     tasks::spawn(&app, "reloads", reload::watch(Arc::clone(&app), move || files.reload(), every, hangups));
     tasks::spawn(&app, "clock", clock::watch(Arc::clone(&app)));
+    tasks::spawn(&app, "overrides", overrides::watch(Arc::clone(&app)));
+    tasks::spawn(&app, "freed memory", freed_memory::watch(Arc::clone(&app)));
+    tasks::spawn(&app, "failed logins", failed_logins::report_suppressed(Arc::clone(&app)));
     if let Some(writer) = &server.snapshots {
         tasks::spawn(&app, "snapshots", snapshots::watch(Arc::clone(&app), Arc::downgrade(writer)));
     }

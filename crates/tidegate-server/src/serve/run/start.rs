@@ -12,7 +12,7 @@ use tokio::runtime::Runtime;
 
 use super::data_dir::DataDir;
 use super::reload::WatchedFiles;
-use super::{example, fleet_watch};
+use super::{example, fleet_watch, overrides};
 use crate::check::is_unreadable;
 use crate::json::set_request_bounds;
 use crate::output::{self, CommandStatus, Failure};
@@ -81,7 +81,8 @@ impl RunningServer {
                 UnknownDomain::Allow => rules::UnknownDomain::Allow,
                 UnknownDomain::Deny => rules::UnknownDomain::Deny,
             })
-            .with_limits_max(args.limits_max.get());
+            .with_limits_max(args.limits_max.get())
+            .with_overrides(Arc::new(overrides::start(runtime.handle(), fleet.as_ref(), data_dir.as_ref())?));
         let descriptors = DescriptorMetrics {
             descriptors_max: args.descriptor_metrics_max,
             near_limit_ratio: args.near_limit_ratio,

@@ -200,7 +200,7 @@ impl From<FileError> for SettingsError {
 }
 
 /// Reads a secret from a file, without the final line break.
-fn read_secret(name: &str, path: &Path) -> Result<Secret, String> {
+pub(crate) fn read_secret(name: &str, path: &Path) -> Result<Secret, String> {
     let mut text = String::new();
     let result = regular_file::open(path)
         .and_then(|file| file.take(SECRET_FILE_BYTES_MAX + 1).read_to_string(&mut text));

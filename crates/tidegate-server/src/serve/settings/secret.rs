@@ -19,6 +19,11 @@ impl Secret {
         self.0.len()
     }
 
+    /// The secret itself, to send it to a server.
+    pub(crate) fn expose(&self) -> &str {
+        &self.0
+    }
+
     /// Whether the guess is right. The time depends only on the length of the guess, not on how much of it is right.
     pub fn matches(&self, guess: &[u8]) -> bool {
         let own = self.0.as_bytes();

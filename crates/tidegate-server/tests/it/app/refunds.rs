@@ -42,7 +42,7 @@ fn respond(app: &App, details: Details, descriptors: &[&str]) -> Observed {
     let request = read.to_request().unwrap();
     let degraded_headers =
         |headers: &[Header]| headers.iter().filter(|header| header.name == DEGRADED_HEADER).count();
-    let decided = ready_now(rls::decide(app, Protocol::Http, &request)).unwrap();
+    let decided = ready_now(rls::decide(app, Protocol::Http, &request, None)).unwrap();
     let response = decided.response(&request, details);
     Observed {
         overall: response.overall,

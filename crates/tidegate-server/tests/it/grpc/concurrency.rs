@@ -1,5 +1,8 @@
 //! Many streams at the same time: the limit is exact.
 
+use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitResponse;
+use prost::Message as _;
+
 use super::raw_client::{Call, RawClient, framed_request};
 use crate::grpc::server::{OK, OVER_LIMIT, Server, descriptor, request, send};
 
@@ -69,4 +72,28 @@ async fn more_streams_than_allowed() {
     for call in calls.collect::<Vec<_>>() {
         assert_eq!(call.await.unwrap().status(), ("0", ""));
     }
+}
+
+/// A unit comes back every microsecond, so each reading of the clock would show other units left.
+#[tokio::test]
+async fn calls_that_arrive_together_are_decided_at_one_instant() {
+    let rules = "{ domain: api, rules: [ { name: all, key: [user], limit: 1000000 per second } ] }";
+    let server = Server::with_rules(rules).await;
+    let mut raw = RawClient::connect(server.address).await;
+    let body = |user| vec![framed_request(&request([descriptor(&[("user", user)])]))];
+    // The connection is open after the first response.
+    raw.call(Call { body: body("first"), ..Call::default() }).await.unwrap();
+    let mut calls = tokio::task::JoinSet::new();
+    for _ in 0..8 {
+        // On one thread, all of them start before the connection writes.
+        let mut raw = raw.clone_connection();
+        let call = Call { body: body("42"), ..Call::default() };
+        calls.spawn(async move { raw.call(call).await.unwrap().body });
+    }
+    let answers = calls.join_all().await;
+    let remaining =
+        |answer: &Vec<u8>| RateLimitResponse::decode(&answer[5..]).unwrap().statuses[0].limit_remaining;
+    let mut left: Vec<u32> = answers.iter().map(remaining).collect();
+    left.sort_unstable();
+    assert_eq!(left, (999_992..=999_999).collect::<Vec<u32>>());
 }

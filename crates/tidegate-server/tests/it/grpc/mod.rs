@@ -11,7 +11,7 @@ mod health;
 mod hits;
 mod hostile;
 pub mod metadata;
-mod raw_client;
+pub mod raw_client;
 mod reflection;
 mod request_limits;
 pub mod server;

@@ -12,6 +12,7 @@ mod explain;
 mod health;
 mod leases;
 mod openapi;
+mod overrides;
 mod rls_json;
 mod server;
 

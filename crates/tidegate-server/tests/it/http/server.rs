@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidegate::config::MemoryConfigStore;
+use tidegate::overrides::OverrideCache;
 use tidegate::rules;
 use tidegate_server::serve::failed_logins::FailedLogins;
 use tidegate_server::serve::http::Http;
@@ -56,6 +58,9 @@ impl Server {
             Err(report) => panic!("{report}"),
         });
         let app = App::in_memory(domains.collect()).unwrap();
+        let overrides = OverrideCache::builder()
+            .build(Arc::new(MemoryConfigStore::bounded(1 << 20)), Arc::new(|_| panic!("it is in memory")));
+        let app = App { engine: app.engine.with_overrides(Arc::new(overrides)), ..app };
         app.status.rules_loaded(vec![PathBuf::from("rules.yaml")], &app.engine.rules());
         Self::start(app, start)
     }

@@ -1,11 +1,12 @@
 //! `--connections-max`, `--connections-per-ip-max`, `--connections-memory-max` and `--queue-max`.
 
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use crate::grpc::server::{descriptor, request};
 use crate::serve::server::{connect, http_request, try_http_request};
-use crate::serve::{Directory, Server, wait_until};
+use crate::serve::{Directory, Server, http2, wait_until};
 
 /// Longer than anything here takes on any machine.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -175,6 +176,99 @@ fn half_sent_bodies_and_commands_count() {
     assert!(answer.starts_with("-ERR the server has no memory for this connection"), "{answer}");
     drop(held);
     wait_until("their memory is free again", || server.metric("tidegate_connections_bytes") < 64 << 10);
+}
+
+/// One transaction alone would take more than all connections may hold.
+#[test]
+fn commands_of_a_transaction_count() {
+    const COMMANDS: usize = 900;
+    let server = Server::start(&["--connections-memory-max", "1MiB"]);
+    let mut stream = TcpStream::connect(server.address("resp")).unwrap();
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    let mut replies = BufReader::new(stream.try_clone().unwrap()).lines().map(Result::unwrap);
+    let mut run = |command: &str| {
+        stream.write_all(command.as_bytes()).unwrap();
+        replies.next().expect("the connection stays open")
+    };
+    assert_eq!(run("MULTI\r\n"), "+OK");
+    let echo = format!("*2\r\n$4\r\nECHO\r\n$1000\r\n{}\r\n", "x".repeat(1_000));
+    let rejected = (0..COMMANDS).map(|_| run(&echo)).find(|reply| reply != "+QUEUED");
+    let reply = rejected.expect("there is no memory for all commands");
+    assert!(reply.starts_with("-ERR the server has no memory for this transaction"), "{reply}");
+    assert!(run("EXEC\r\n").starts_with("-EXECABORT "));
+    assert!(server.metric("tidegate_connections_bytes") < 64 << 10, "the commands are dropped");
+    // Memory is taken until the commands have run.
+    assert_eq!(run("MULTI\r\n"), "+OK");
+    (0..300).for_each(|_| assert_eq!(run(&echo), "+QUEUED"));
+    assert!(server.metric("tidegate_connections_bytes") > 300_000);
+    assert_eq!(run("DISCARD\r\n"), "+OK");
+    assert!(server.metric("tidegate_connections_bytes") < 64 << 10);
+}
+
+/// Opens a connection, sends these bytes, and keeps it open.
+fn send_grpc(server: &Server, bytes: &[u8]) -> TcpStream {
+    let mut stream = TcpStream::connect(server.address("grpc")).unwrap();
+    stream.write_all(bytes).unwrap();
+    stream
+}
+
+/// The numbers of the first streams of a connection.
+fn stream_numbers(count: u32) -> impl Iterator<Item = u32> {
+    (0..count).map(|index| 2 * index + 1)
+}
+
+fn wait_until_calls_are_rejected(server: &Server) {
+    let rejected = r#"tidegate_requests_rejected_total{protocol="grpc",reason="resource_exhausted"}"#;
+    wait_until("calls are rejected for lack of memory", || {
+        http_request(connect(server.address("admin")), "GET", "/metrics", "").body.contains(rejected)
+    });
+}
+
+/// 672 KiB for connections; each takes 64 KiB, and 2 KiB for each stream beyond the first 20.
+#[test]
+fn open_grpc_streams_count() {
+    let server = Server::start(&["--connections-memory-max", "1MiB"]);
+    let frames: Vec<u8> = stream_numbers(200).flat_map(http2::headers).collect();
+    let open = || send_grpc(&server, &[http2::preface(65_535), frames.clone()].concat());
+    let first = open();
+    wait_until("the streams are open", || server.metric("tidegate_connections_bytes") > 400 << 10);
+    let second = open();
+    wait_until_calls_are_rejected(&server);
+    assert!(server.metric("tidegate_connections_bytes") > 600 << 10);
+    drop((first, second));
+    wait_until("their memory is free again", || server.metric("tidegate_connections_bytes") < 64 << 10);
+}
+
+/// The clients allow no bytes of any response.
+#[test]
+fn unread_grpc_responses_count() {
+    let directory = Directory::new();
+    let rules = directory.write("rules.yaml", crate::serve::RULES);
+    let server = Server::start(&["--rules", &rules, "--connections-memory-max", "1MiB"]);
+    let request = request(vec![descriptor(&[("user", "ann")]); 60]);
+    let calls: Vec<u8> = stream_numbers(60).flat_map(|stream| http2::call(stream, &request)).collect();
+    let open = || send_grpc(&server, &[http2::preface(0), calls.clone()].concat());
+    let connections = [open(), open(), open(), open()];
+    wait_until_calls_are_rejected(&server);
+    assert!(server.metric("tidegate_connections_bytes") > 500 << 10);
+    drop(connections);
+    wait_until("their memory is free again", || server.metric("tidegate_connections_bytes") < 64 << 10);
+}
+
+/// A call that a rule delays takes more than the 8 KiB of every request that waits.
+#[test]
+fn delayed_grpc_calls_count() {
+    let directory = Directory::new();
+    let rules = "domain: api\nrules:\n  - { name: held, key: [user], limit: 1 per minute, \
+                 action: { delay: { max_wait: 1h } } }\n";
+    let server = Server::start(&["--rules", &directory.write("rules.yaml", rules)]);
+    let request = request([descriptor(&[("user", "ann")])]);
+    let calls: Vec<u8> = stream_numbers(51).flat_map(|stream| http2::call(stream, &request)).collect();
+    let _connection = send_grpc(&server, &[http2::preface(65_535), calls].concat());
+    wait_until("the calls wait", || server.metric("tidegate_waiting_requests") == 50);
+    // 24 KiB are for the connection itself.
+    let least = (24 << 10) + 50 * (6 << 10);
+    wait_until("they are counted", || server.metric("tidegate_connections_bytes") >= least);
 }
 
 /// Connections that hold all memory lock out neither the operator nor the metrics.

@@ -3,7 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
-use super::{Directory, Server};
+use super::{Directory, Server, wait_until};
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Settings without content.
@@ -41,6 +41,13 @@ fn failed_logins_have_few_lines() {
         client.read_exact(&mut answer).expect("an answer");
         assert_eq!(&answer, b"-WRONGPASS");
     }
+    let attempts = |log: &str| -> u64 {
+        let counts = log.lines().filter(|line| line.contains("clients sent a wrong secret"));
+        let counts =
+            counts.filter_map(|line| line.split_once("attempts=")?.1.split(' ').next()?.parse::<u64>().ok());
+        counts.sum::<u64>()
+    };
+    wait_until("all attempts are reported, although no other follows", || attempts(&server.log()) == 50);
     let log = server.stop();
     let lines = log.lines().filter(|line| line.contains("clients sent a wrong secret")).count();
     // One in each window of ten seconds.

@@ -7,8 +7,12 @@ mod bounds;
 mod certificates;
 mod documents;
 mod envoy_ratelimit;
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+mod freed_memory;
+mod http2;
 mod lease_memory;
 mod log_lines;
+mod overrides;
 mod precedence;
 mod reload;
 mod restart;

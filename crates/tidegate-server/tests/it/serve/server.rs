@@ -130,6 +130,14 @@ impl Server {
         line.unwrap_or_else(|| panic!("{name} in {page}")).parse().unwrap()
     }
 
+    /// The memory of the process that is in RAM.
+    #[cfg(target_os = "linux")]
+    pub fn resident_bytes(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.strip_suffix("kB"));
+        line.unwrap_or_else(|| panic!("{status}")).trim().parse::<u64>().unwrap() << 10
+    }
+
     /// Sends a signal, such as `TERM`.
     pub fn signal(&self, name: &str) {
         let kill = format!("kill -{name} {}", self.child.id());

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 
 use bytes::{Bytes, BytesMut};
+use tidegate::Timestamp;
 
 use crate::serve::Protocol;
 use crate::serve::grpc::GrpcShared;
@@ -39,6 +40,8 @@ struct CallBuffers {
     /// Buffer for responses. A response shares its memory until it is sent.
     out: BytesMut,
     parts_bytes: Arc<AtomicUsize>,
+    /// The instant of the decision, if it is shared with other calls.
+    at: Option<Timestamp>,
 }
 
 type CallResult = Result<Bytes, GrpcStatus>;
@@ -79,6 +82,7 @@ impl DecisionSlot {
             message: Vec::new(),
             out: BytesMut::new(),
             parts_bytes: Arc::clone(&parts_bytes),
+            at: None,
         };
         let decide = |mut buffers: CallBuffers| async move {
             let answer = decide(&mut buffers).await;
@@ -88,12 +92,18 @@ impl DecisionSlot {
         Self { future, buffers: Some(buffers), parts_bytes }
     }
 
-    /// Starts a call with this message and polls it.
+    /// Starts a call with this message and polls it. `at` is the instant of its decision, if other calls share it.
     #[inline]
-    pub fn start(&mut self, message: &[u8], context: &mut Context<'_>) -> Poll<CallResult> {
+    pub fn start(
+        &mut self,
+        message: &[u8],
+        at: Option<Timestamp>,
+        context: &mut Context<'_>,
+    ) -> Poll<CallResult> {
         if let Some(mut buffers) = self.buffers.take() {
             buffers.message.clear();
             buffers.message.extend_from_slice(message);
+            buffers.at = at;
             self.future.start(buffers);
         }
         self.poll(context)
@@ -114,7 +124,7 @@ impl DecisionSlot {
 
 /// From a message to a response that is ready to be sent. Counts errors of the message.
 async fn decide(buffers: &mut CallBuffers) -> CallResult {
-    let CallBuffers { shared, message, out, parts_bytes } = buffers;
+    let CallBuffers { shared, message, out, parts_bytes, at } = buffers;
     let invalid = |error: RlsError| {
         let status = GrpcStatus::new(GrpcCode::InvalidArgument, error.to_string());
         shared.count_rejected(&status);
@@ -122,10 +132,11 @@ async fn decide(buffers: &mut CallBuffers) -> CallResult {
     };
     let request = read_request(message).map_err(invalid)?;
     parts_bytes.store(request.heap_bytes(), Ordering::Relaxed);
-    let decided = rls::decide(&shared.app, Protocol::Grpc, &request).await.map_err(|error| match error {
-        DecideError::Request(error) => invalid(error),
-        DecideError::Engine(error) => GrpcStatus::new(GrpcCode::Internal, error.to_string()),
-    })?;
+    let decided =
+        rls::decide(&shared.app, Protocol::Grpc, &request, *at).await.map_err(|error| match error {
+            DecideError::Request(error) => invalid(error),
+            DecideError::Engine(error) => GrpcStatus::new(GrpcCode::Internal, error.to_string()),
+        })?;
     let response = decided.response(&request, shared.details);
     // Rarely needed: a buffer serves several responses.
     if out.capacity() - out.len() < OUT_BYTES / 8 {

@@ -1,4 +1,4 @@
-//! Starts, answers and polls the calls of a connection, and bounds the memory that they keep.
+//! Starts, answers and polls the calls of a connection.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -9,26 +9,21 @@ use h2::server::SendResponse;
 use http::{Request, Response};
 use tokio::time::Instant;
 
+use super::memory::{CallsMemory, KeptBytes};
+use super::waiting::{self, WaitsFor};
 use super::{Call, DecisionSlot, ReceivingCall, WaitingCall, deadline};
-use crate::serve::Protocol;
-use crate::serve::connections_memory::HeldBytes;
 use crate::serve::grpc::GrpcShared;
-use crate::serve::grpc::connection::KEPT_BYTES_MAX;
 use crate::serve::grpc::framing::{single_message, write_framed};
 use crate::serve::grpc::health::{self, HealthWatch};
 use crate::serve::grpc::method::{self, GrpcMethod, SingleMessageMethod};
 use crate::serve::grpc::reflection::ReflectionStream;
-use crate::serve::grpc::status::{GrpcCode, GrpcStatus, ok_headers, ok_trailers};
+use crate::serve::grpc::status::{GrpcStatus, ok_headers, ok_trailers};
+use crate::serve::grpc::unsent::ResponseBytes;
 use crate::serve::grpc::wire::Writer;
-
-/// What a call keeps besides its message: the frame, and the lists of its descriptors and entries.
-const MESSAGE_OVERHEAD_BYTES: usize = 256 << 10;
+use crate::serve::{Protocol, SharedInstant};
 
 /// Size of the buffer for responses, in bytes.
 const OUT_BYTES: usize = 4 << 10;
-
-const OUT_OF_MEMORY: &str = "the server has no memory for the call (hint: try again later, or raise the server's \
-                             --connections-memory-max)";
 
 /// Answers the calls of one connection.
 pub struct Dispatcher {
@@ -37,28 +32,32 @@ pub struct Dispatcher {
     spare_slot: Option<DecisionSlot>,
     /// Buffer for other responses. A response shares its memory until it is sent.
     out: BytesMut,
-    /// Bytes kept by unfinished calls, except the call that is being polled.
-    other_calls_bytes: usize,
-    /// Reserved for what unfinished calls keep.
-    held: HeldBytes,
+    pub memory: CallsMemory,
     /// Whether the server drains.
     pub is_draining: bool,
     has_written: bool,
+    instant: SharedInstant,
 }
 
 impl Dispatcher {
     /// For one connection.
     pub fn new(shared: Arc<GrpcShared>) -> Self {
         let held = shared.app.connections_memory.reserve_nothing(Protocol::Grpc);
+        let body_bytes_max = shared.bounds.body_bytes_max;
         Self {
-            held,
+            memory: CallsMemory::new(held, body_bytes_max),
             shared,
             spare_slot: None,
             out: BytesMut::new(),
-            other_calls_bytes: 0,
             is_draining: false,
             has_written: false,
+            instant: SharedInstant::default(),
         }
+    }
+
+    /// Starts a pass over the calls. Nothing is read from the connection during a pass, so what it decides has arrived.
+    pub fn start_pass(&mut self) {
+        self.instant = SharedInstant::default();
     }
 
     /// Whether anything was written since the last call of this function.
@@ -71,55 +70,40 @@ impl Dispatcher {
     pub fn start(
         &mut self,
         request: Request<RecvStream>,
-        respond: SendResponse<Bytes>,
+        respond: SendResponse<ResponseBytes>,
         context: &mut Context<'_>,
     ) -> Option<Call> {
-        let call = self.start_call(request, respond, context);
-        self.other_calls_bytes += call.as_ref().map_or(0, Call::kept_bytes);
-        self.release_unused();
-        call
+        let call = self.start_call(request, respond, context)?;
+        self.memory.add(call.kept_bytes());
+        Some(call)
     }
 
     /// Polls an unfinished call. Ready when it has ended.
     pub fn poll_call(&mut self, call: &mut Call, context: &mut Context<'_>) -> Poll<()> {
-        self.other_calls_bytes -= call.kept_bytes();
+        self.memory.remove(call.kept_bytes());
         let gone_on = call.poll(self, context);
         if gone_on.is_pending() {
-            self.other_calls_bytes += call.kept_bytes();
+            self.memory.add(call.kept_bytes());
         }
-        self.release_unused();
         gone_on
     }
 
-    /// Reduces the reservation to what is kept.
-    #[inline]
-    fn release_unused(&self) {
-        // It cannot fail: `check_room` has reserved at least as much.
-        let _ = self.held.try_hold(self.other_calls_bytes as u64);
-    }
-
-    /// Whether the call that is being polled may keep `bytes` in addition to the other calls.
-    pub fn check_room(&self, bytes: usize) -> Result<(), GrpcStatus> {
-        // At least one message of the maximum size has room.
-        let bytes_max = KEPT_BYTES_MAX.max(self.shared.bounds.body_bytes_max + MESSAGE_OVERHEAD_BYTES);
-        let kept_bytes = self.other_calls_bytes + bytes;
-        if kept_bytes <= bytes_max {
-            return match self.held.try_hold(kept_bytes as u64) {
-                true => Ok(()),
-                false => Err(GrpcStatus::new(GrpcCode::ResourceExhausted, OUT_OF_MEMORY)),
-            };
-        }
-        let message = "unfinished calls on this connection keep too many bytes (hint: send fewer at a time)";
-        Err(GrpcStatus::new(GrpcCode::ResourceExhausted, message))
+    /// Whether the call that is being polled may keep this many bytes of messages.
+    pub fn check_room(&self, messages_bytes: usize) -> Result<(), GrpcStatus> {
+        self.memory.check_call(KeptBytes::of_messages(messages_bytes))
     }
 
     #[inline]
     fn start_call(
         &mut self,
         request: Request<RecvStream>,
-        mut respond: SendResponse<Bytes>,
+        mut respond: SendResponse<ResponseBytes>,
         context: &mut Context<'_>,
     ) -> Option<Call> {
+        if let Err(status) = self.memory.check_stream() {
+            self.reject(&mut respond, &status);
+            return None;
+        }
         let (head, mut body) = request.into_parts();
         let method = match method::parse_method(&head) {
             Ok(GrpcMethod::SingleMessage(method)) => method,
@@ -162,7 +146,7 @@ impl Dispatcher {
         &mut self,
         method: SingleMessageMethod,
         body: Bytes,
-        mut respond: SendResponse<Bytes>,
+        mut respond: SendResponse<ResponseBytes>,
         until: impl FnOnce() -> Option<Instant>,
         context: &mut Context<'_>,
     ) -> Option<Call> {
@@ -191,19 +175,20 @@ impl Dispatcher {
     fn decide(
         &mut self,
         message: &[u8],
-        mut respond: SendResponse<Bytes>,
+        mut respond: SendResponse<ResponseBytes>,
         until: impl FnOnce() -> Option<Instant>,
         context: &mut Context<'_>,
     ) -> Option<Call> {
         // Check for room first: once the request is sent to the shared store, it may be charged.
         if self.shared.app.has_shared_store()
-            && let Err(status) = self.check_room(message.len())
+            && let Err(status) = self.memory.check_call(waiting::kept_bytes(message.len(), WaitsFor::Store))
         {
             self.reject(&mut respond, &status);
             return None;
         }
         let mut decision = self.spare_slot.take().unwrap_or_else(|| DecisionSlot::new(&self.shared));
-        match decision.start(message, context) {
+        let at = self.instant.get(&self.shared.app);
+        match decision.start(message, at, context) {
             Poll::Ready(answer) => {
                 self.spare_slot = Some(decision);
                 self.finish(&mut respond, answer);
@@ -222,13 +207,17 @@ impl Dispatcher {
     }
 
     /// Sends the only response of a call. Its error was already counted.
-    pub fn finish(&mut self, respond: &mut SendResponse<Bytes>, answer: Result<Bytes, GrpcStatus>) {
+    pub fn finish(&mut self, respond: &mut SendResponse<ResponseBytes>, answer: Result<Bytes, GrpcStatus>) {
         match answer {
             Ok(message) => {
+                // The client does not read its responses. This one is lost, although the request was decided.
+                if let Err(status) = self.memory.check_response(&message) {
+                    return self.reject(respond, &status);
+                }
                 self.has_written = true;
                 // These fail if the client is gone.
                 if let Ok(mut stream) = respond.send_response(ok_headers(), false) {
-                    let _ = stream.send_data(message, false);
+                    let _ = stream.send_data(self.memory.unsent.count(message), false);
                     let _ = stream.send_trailers(ok_trailers());
                 }
             }
@@ -237,12 +226,12 @@ impl Dispatcher {
     }
 
     /// Counts a call that has no response yet, and ends it with an error.
-    pub fn reject(&mut self, respond: &mut SendResponse<Bytes>, status: &GrpcStatus) {
+    pub fn reject(&mut self, respond: &mut SendResponse<ResponseBytes>, status: &GrpcStatus) {
         self.shared.count_rejected(status);
         self.send_headers_only(respond, status.trailers_only());
     }
 
-    fn send_headers_only(&mut self, respond: &mut SendResponse<Bytes>, response: Response<()>) {
+    fn send_headers_only(&mut self, respond: &mut SendResponse<ResponseBytes>, response: Response<()>) {
         self.has_written = true;
         // It fails if the client is gone.
         let _ = respond.send_response(response, true);

@@ -8,12 +8,13 @@
 //!        ->  HealthWatch, Reflection                         streams of responses
 //! ```
 //!
-//! `decision_slot.rs` decides one call. `dispatcher.rs` answers calls and bounds the memory that they keep. Unfinished
-//! calls are polled only when they were woken (`serve/future_set.rs`).
+//! `decision_slot.rs` decides one call. `dispatcher.rs` answers calls, `memory.rs` bounds the memory that they take.
+//! Unfinished calls are polled only when they were woken (`serve/future_set.rs`).
 
 mod deadline;
 mod decision_slot;
 mod dispatcher;
+mod memory;
 mod receiving;
 mod waiting;
 
@@ -22,6 +23,7 @@ use std::task::{Context, Poll};
 use super::health::HealthWatch;
 use super::reflection::ReflectionStream;
 use decision_slot::DecisionSlot;
+use memory::KeptBytes;
 use receiving::ReceivingCall;
 use waiting::WaitingCall;
 
@@ -59,13 +61,13 @@ impl Call {
         }
     }
 
-    /// Bytes that the call keeps.
-    fn kept_bytes(&self) -> usize {
+    /// What the call keeps, with its stream.
+    fn kept_bytes(&self) -> KeptBytes {
         match self {
-            Self::Receiving(receiving) => receiving.kept_bytes(),
+            Self::Receiving(receiving) => KeptBytes::of_messages(receiving.kept_bytes()),
             Self::Waiting(waiting) => waiting.kept_bytes(),
-            Self::HealthWatch(_) => 0,
-            Self::Reflection(reflection) => reflection.kept_bytes(),
+            Self::HealthWatch(_) => KeptBytes::of_messages(0),
+            Self::Reflection(reflection) => KeptBytes::of_messages(reflection.kept_bytes()),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::task::{Context, Poll};
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use h2::RecvStream;
 use h2::server::SendResponse;
 use http::HeaderMap;
@@ -13,6 +13,7 @@ use super::{Call, Dispatcher};
 use crate::serve::grpc::framing::{self, PREFIX_BYTES};
 use crate::serve::grpc::method::SingleMessageMethod;
 use crate::serve::grpc::status::{GrpcCode, GrpcStatus};
+use crate::serve::grpc::unsent::ResponseBytes;
 
 /// A call whose body is incomplete.
 pub struct ReceivingCall {
@@ -20,7 +21,7 @@ pub struct ReceivingCall {
     body: RecvStream,
     received: BytesMut,
     /// `None` after the call was answered.
-    respond: Option<SendResponse<Bytes>>,
+    respond: Option<SendResponse<ResponseBytes>>,
     /// When the server stops waiting for the body.
     deadline: Deadline,
     /// When the client stops waiting for the response.
@@ -37,7 +38,7 @@ impl ReceivingCall {
         dispatcher: &Dispatcher,
         method: SingleMessageMethod,
         body: RecvStream,
-        respond: SendResponse<Bytes>,
+        respond: SendResponse<ResponseBytes>,
         headers: &HeaderMap,
     ) -> Self {
         let client_deadline = deadline::from_headers(headers);

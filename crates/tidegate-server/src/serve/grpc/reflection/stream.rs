@@ -10,6 +10,7 @@ use super::{file_by_name, file_by_symbol, services, with_dependencies};
 use crate::serve::grpc::calls::{Deadline, Dispatcher};
 use crate::serve::grpc::framing::MessageReader;
 use crate::serve::grpc::status::{GrpcCode, GrpcStatus, ok_headers, ok_trailers};
+use crate::serve::grpc::unsent::ResponseBytes;
 use crate::serve::grpc::wire::{Reader, Value, WireError, Writer};
 use crate::text;
 
@@ -21,7 +22,7 @@ const NAME_CHARS_MAX: usize = 200;
 /// A reflection stream. It reads the next request only after the response to the last one was sent.
 pub struct ReflectionStream {
     body: RecvStream,
-    stream: SendStream<Bytes>,
+    stream: SendStream<ResponseBytes>,
     messages: MessageReader,
     /// The part of the response that did not fit into the client's flow control window.
     unsent: Bytes,
@@ -43,7 +44,7 @@ impl ReflectionStream {
     pub fn start(
         dispatcher: &mut Dispatcher,
         body: RecvStream,
-        mut respond: SendResponse<Bytes>,
+        mut respond: SendResponse<ResponseBytes>,
     ) -> Option<Self> {
         let stream = respond.send_response(ok_headers(), false).ok()?;
         dispatcher.set_has_written();
@@ -79,6 +80,9 @@ impl ReflectionStream {
             match self.messages.next() {
                 Ok(Some(request)) => {
                     self.unsent = dispatcher.write_framed(|out| write_response(out, &request));
+                    if let Err(status) = dispatcher.check_room(self.kept_bytes()) {
+                        return self.reject(dispatcher, status);
+                    }
                 }
                 Ok(None) if self.has_request_ended => return self.end(dispatcher, Ok(())),
                 Ok(None) => match self.body.poll_data(context) {
@@ -116,7 +120,7 @@ impl ReflectionStream {
         let room = self.stream.capacity().min(self.unsent.len());
         let bytes = self.unsent.split_to(room);
         dispatcher.set_has_written();
-        Poll::Ready(self.stream.send_data(bytes, false))
+        Poll::Ready(self.stream.send_data(dispatcher.memory.unsent.count(bytes), false))
     }
 
     fn reject(&mut self, dispatcher: &mut Dispatcher, status: GrpcStatus) -> Poll<()> {

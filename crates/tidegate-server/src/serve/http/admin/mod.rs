@@ -4,6 +4,7 @@
 //! access.rs    which requests are allowed
 //! rules.rs     the active rules
 //! signals.rs   signals of elastic limits
+//! overrides/   overrides of single keys
 //! reset.rs     resets
 //! changes.rs   refunds, reloads
 //! ```
@@ -12,6 +13,7 @@
 
 mod access;
 mod changes;
+mod overrides;
 mod reset;
 mod rules;
 mod signals;
@@ -56,11 +58,16 @@ enum AdminEndpoint {
     Refund,
     Reset,
     Reload,
+    Overrides,
+    ImportOverrides,
+    ExportOverrides,
+    Ban,
+    Unban,
     OpenApi,
     Index,
 }
 
-const ROUTES: [Route<AdminEndpoint>; 11] = [
+const ROUTES: [Route<AdminEndpoint>; 16] = [
     route("/healthz", "GET, HEAD", AdminEndpoint::Health),
     route("/readyz", "GET, HEAD", AdminEndpoint::Ready),
     route("/metrics", "GET, HEAD", AdminEndpoint::Metrics),
@@ -70,6 +77,11 @@ const ROUTES: [Route<AdminEndpoint>; 11] = [
     route("/v1/refund", "POST", AdminEndpoint::Refund),
     route("/v1/reset", "POST", AdminEndpoint::Reset),
     route("/v1/reload", "POST", AdminEndpoint::Reload),
+    route("/v1/overrides", "GET, HEAD, PUT, DELETE", AdminEndpoint::Overrides),
+    route("/v1/overrides/import", "POST", AdminEndpoint::ImportOverrides),
+    route("/v1/overrides/export", "GET, HEAD", AdminEndpoint::ExportOverrides),
+    route("/v1/ban", "POST", AdminEndpoint::Ban),
+    route("/v1/unban", "POST", AdminEndpoint::Unban),
     route("/openapi.json", "GET, HEAD", AdminEndpoint::OpenApi),
     route("/", "GET, HEAD", AdminEndpoint::Index),
 ];
@@ -150,6 +162,19 @@ impl AdminHandler<'_> {
             AdminEndpoint::Reload => {
                 changes::reload(app, &self.optional_json_body(request, guard).await?).await
             }
+            AdminEndpoint::Overrides => match *request.method() {
+                Method::PUT => overrides::set(app, &self.json_body(request, guard).await?).await?,
+                Method::DELETE => overrides::delete(app, &self.json_body(request, guard).await?).await?,
+                _ => overrides::get(app, &request).await?,
+            },
+            AdminEndpoint::ImportOverrides => {
+                routes::check_content_type(&request, JsonContentType::JsonLines)?;
+                let body = body::read_body(request.into_body(), guard, &self.admin.bounds).await?;
+                overrides::import(app, &body).await?
+            }
+            AdminEndpoint::ExportOverrides => overrides::export(app, &request).await?,
+            AdminEndpoint::Ban => overrides::ban(app, &self.json_body(request, guard).await?).await?,
+            AdminEndpoint::Unban => overrides::unban(app, &self.json_body(request, guard).await?).await?,
             AdminEndpoint::OpenApi => reply(StatusCode::OK, ContentType::Json, include_str!("openapi.json")),
             AdminEndpoint::Index => index::page(app, Protocol::Admin, include_str!("index.txt")),
         })
@@ -158,7 +183,7 @@ impl AdminHandler<'_> {
     /// Reads a body that must be declared as JSON.
     async fn json_body(&self, request: HttpRequest, guard: &RequestGuard<'_>) -> Result<Bytes, ErrorReply> {
         routes::check_content_type(&request, JsonContentType::Required)?;
-        body::read_body(request, guard, &self.admin.bounds).await
+        body::read_body(request.into_body(), guard, &self.admin.bounds).await
     }
 
     /// The same, but the request may have no body, and then needs no content type.
@@ -169,7 +194,7 @@ impl AdminHandler<'_> {
     ) -> Result<Bytes, ErrorReply> {
         let content_type = routes::check_content_type(&request, JsonContentType::Required);
         let has_no_content_type = !request.headers().contains_key(CONTENT_TYPE);
-        let body = body::read_body(request, guard, &self.admin.bounds).await?;
+        let body = body::read_body(request.into_body(), guard, &self.admin.bounds).await?;
         if body.is_empty() && has_no_content_type { Ok(body) } else { content_type.map(|()| body) }
     }
 }

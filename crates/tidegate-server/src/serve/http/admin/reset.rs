@@ -3,11 +3,14 @@
 //! A request without a part of a key shares a counter with all such requests. A reset by request leaves that counter
 //! alone and lists its limit in `not_reset`, because an operator who forgets an attribute does not mean it.
 
+use std::collections::BTreeSet;
+
 use hyper::StatusCode;
 use serde_json::{Map, Value, json};
 use tidegate::rules::{Attribute, KeyPart, MatchedLimit, MatchedLimits, Request, Rule, Ruleset};
 use tidegate_core::rules::{counted_value, key_value};
 use tidegate_core::text::did_you_mean;
+use tidegate_core::{Counter, CounterId};
 
 use super::changes::{NAME_CHARS_MAX, no_such_domain};
 use super::rules::limit_id_json;
@@ -71,7 +74,9 @@ async fn reset_key(app: &App, target: &RuleKey) -> Reply {
             _ => text,
         })
     };
-    let plans = rules.limits_of_key(&target.domain, &target.rule, value).unwrap_or_default();
+    let mut plans = rules.limits_of_key(&target.domain, &target.rule, value).unwrap_or_default();
+    plans
+        .sort_by_cached_key(|plan| plan.all().iter().map(|limit| spec_of(&rules, limit)).collect::<Vec<_>>());
     let parts = all_parts(&rules, &plans);
     if let Some((name, _)) =
         target.key.iter().find(|(name, _)| !parts.iter().any(|part| is_part(rule, part, name)))
@@ -85,12 +90,17 @@ async fn reset_key(app: &App, target: &RuleKey) -> Reply {
     }
     let (mut done, mut not_done) = (Vec::new(), Vec::new());
     let mut selected = Vec::new();
+    // Plans of a rule may share a counter, which is listed once.
+    let mut listed = BTreeSet::new();
     for mut matched in plans {
         matched.retain(|limit| {
             let parts = rules.resolve(&limit.limit).limit.limit().key.parts();
             let missing: Vec<String> =
                 parts.iter().filter(|part| find(part).is_none()).map(ToString::to_string).collect();
             let is_complete = missing.is_empty();
+            if !listed.insert((counter_id(&rules, limit), parts.to_vec())) {
+                return is_complete;
+            }
             if is_complete {
                 let counted = |part: &KeyPart| value(part).and_then(|text| counted_value(part, text));
                 let key: Map<_, _> =
@@ -140,13 +150,23 @@ fn all_parts(rules: &Ruleset, plans: &[MatchedLimits]) -> Vec<KeyPart> {
     parts
 }
 
+fn spec_of(rules: &Ruleset, limit: &MatchedLimit) -> String {
+    rules.resolve(&limit.limit).limit.limit().limit.to_string()
+}
+
+/// Equal for limits of one rule that share a counter.
+fn counter_id(rules: &Ruleset, limit: &MatchedLimit) -> CounterId {
+    let limit = rules.resolve(&limit.limit).limit;
+    Counter::with_id("", limit.id(), limit.limit().limit.clone()).id()
+}
+
 /// A limit for people and programs, with one more field.
 fn limit_json(rules: &Ruleset, limit: &MatchedLimit, field: &str, value: &Value) -> Value {
     let resolved = rules.resolve(&limit.limit);
     json!({
         "rule": &*resolved.rule.name,
         "limit": limit_id_json(resolved.limit.id()),
-        "spec": resolved.limit.limit().limit.to_string(),
+        "spec": spec_of(rules, limit),
         field: value,
     })
 }

@@ -78,7 +78,7 @@ pub(super) fn page(app: &App, request: &HttpRequest) -> Result<Reply, ErrorReply
 }
 
 /// A numeric query parameter.
-fn number_parameter(
+pub(super) fn number_parameter(
     request: &HttpRequest,
     name: &str,
     range: std::ops::RangeInclusive<usize>,

@@ -14,9 +14,9 @@ const PREFIX: &str = "/v1/signals/";
 
 /// All signals that rules use, with their levels.
 pub(super) fn list(app: &App) -> Reply {
-    let mut out = br#"{"signals":"#.to_vec();
+    let mut out = r#"{"signals":"#.to_owned();
     json_writer::write_list(&mut out, app.engine.signals(), |out, signal| write_signal(out, &signal));
-    out.push(b'}');
+    out.push('}');
     reply(StatusCode::OK, ContentType::Json, out)
 }
 
@@ -41,18 +41,18 @@ pub(super) fn push(app: &App, name: String, body: &[u8]) -> Result<Reply, ErrorR
 }
 
 fn signal_reply(signal: &SignalLevel) -> Reply {
-    let mut out = Vec::new();
+    let mut out = String::new();
     write_signal(&mut out, signal);
     reply(StatusCode::OK, ContentType::Json, out)
 }
 
-fn write_signal(out: &mut Vec<u8>, signal: &SignalLevel) {
-    out.extend_from_slice(br#"{"name":"#);
+fn write_signal(out: &mut String, signal: &SignalLevel) {
+    out.push_str(r#"{"name":"#);
     json_writer::write_text(out, &signal.name);
-    out.extend_from_slice(br#","level":"#);
+    out.push_str(r#","level":"#);
     // A level is formatted as a JSON number.
-    out.extend_from_slice(signal.level.as_ref().map_or("null".to_owned(), Level::to_string).as_bytes());
-    out.push(b'}');
+    out.push_str(&signal.level.as_ref().map_or("null".to_owned(), Level::to_string));
+    out.push('}');
 }
 
 fn not_found(message: String) -> ErrorReply {

@@ -16,9 +16,10 @@ mod transactions;
 
 use super::decision_counts::DecisionCounts;
 use super::in_flight::{ReplyFuture, StoreAccess};
-use super::parse::{Arguments, AuthState, OwnedArguments};
+use super::parse::{Arguments, AuthState};
 use super::reply::Replies;
 use super::session::Session;
+use super::transaction::QueuedCommands;
 use super::{Protocol, RespShared, inline};
 use crate::serve::SharedInstant;
 use request_call::CallError;
@@ -49,7 +50,7 @@ pub(super) enum CommandStep<'s> {
     /// The command is HTTP; close the connection without a reply.
     WrongProtocol,
     /// Run these commands and answer with an array of their replies.
-    Exec(Vec<OwnedArguments>),
+    Exec(QueuedCommands),
     /// The command will be answered later.
     Later(DeferredReply<'s>),
 }

@@ -5,8 +5,14 @@
 
 use super::table::{CommandId, CommandSpec};
 use super::{CommandContext, CommandStep};
+use crate::serve::Protocol;
 use crate::serve::resp::parse::Arguments;
-use crate::serve::resp::transaction::{TRANSACTION_BYTES_MAX, TRANSACTION_COMMANDS_MAX, Transaction};
+use crate::serve::resp::transaction::{
+    QueueError, TRANSACTION_BYTES_MAX, TRANSACTION_COMMANDS_MAX, Transaction,
+};
+
+const OUT_OF_MEMORY: &str = "ERR the server has no memory for this transaction (hint: try again later, or raise the \
+                             server's --connections-memory-max)";
 
 /// Queues a command. The connection is in a transaction.
 #[cold]
@@ -20,14 +26,21 @@ pub(super) fn queue<'s>(
     if matches!(spec.id, CommandId::Auth | CommandId::Hello) {
         transaction.abort();
         context.replies.error("ERR Command not allowed inside a transaction");
-    } else if transaction.push(arguments).is_err() {
-        context.replies.error(format_args!(
-            "ERR the transaction has more than {TRANSACTION_COMMANDS_MAX} commands or {TRANSACTION_BYTES_MAX} bytes \
-             (hint: send a pipeline without MULTI)"
-        ));
-        context.reject(super::BAD_REQUEST);
-    } else {
-        context.replies.simple_string("QUEUED");
+        return CommandStep::Continue;
+    }
+    match transaction.push(arguments) {
+        Ok(()) => context.replies.simple_string("QUEUED"),
+        Err(QueueError::TransactionFull) => {
+            context.replies.error(format_args!(
+                "ERR the transaction has more than {TRANSACTION_COMMANDS_MAX} commands or {TRANSACTION_BYTES_MAX} \
+                 bytes (hint: send a pipeline without MULTI)"
+            ));
+            context.reject(super::BAD_REQUEST);
+        }
+        Err(QueueError::OutOfMemory) => {
+            context.replies.error(OUT_OF_MEMORY);
+            context.reject("memory");
+        }
     }
     CommandStep::Continue
 }
@@ -36,7 +49,8 @@ pub(super) fn multi(context: &mut CommandContext<'_, '_>) {
     match context.session.transaction {
         Some(_) => context.replies.error("ERR MULTI calls can not be nested"),
         None => {
-            context.session.transaction = Some(Box::new(Transaction::default()));
+            let held = context.shared.app.connections_memory.reserve_nothing(Protocol::Resp);
+            context.session.transaction = Some(Box::new(Transaction::new(held)));
             context.replies.simple_string("OK");
         }
     }

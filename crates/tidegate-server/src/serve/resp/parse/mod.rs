@@ -332,9 +332,15 @@ impl OwnedArguments {
         Arguments { spans: &self.spans, bytes: &self.bytes, text: "" }
     }
 
-    /// Bytes that are kept.
+    /// Bytes of the arguments.
     pub fn bytes(&self) -> usize {
         self.bytes.len()
+    }
+
+    /// Heap bytes that are kept.
+    pub fn heap_bytes(&self) -> usize {
+        let spans = if self.spans.spilled() { self.spans.capacity() * size_of::<Span>() } else { 0 };
+        self.bytes.len() + spans
     }
 }
 

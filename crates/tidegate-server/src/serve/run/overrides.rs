@@ -1,0 +1,115 @@
+//! The overrides of single keys: opens their config store, and follows its changes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate::config::{ConfigStore, MemoryConfigStore};
+use tidegate::overrides::{FeedChanges, OverrideCache};
+use tidegate::redis::RedisConfigStore;
+use tokio::runtime::Handle;
+
+use super::data_dir::DataDir;
+use crate::config_store::EmbeddedConfigStore;
+use crate::output::Failure;
+use crate::serve::App;
+use crate::serve::fleet::Fleet;
+use crate::serve::line_limiter::{LineBudget, LineLimiter};
+use crate::serve::rounding::SECOND_NS;
+
+/// How often the changes of the config store are read.
+const FEED_INTERVAL: Duration = Duration::from_millis(500);
+/// How much memory the embedded store takes for pages of its file.
+const EMBEDDED_CACHE_BYTES: usize = 64 << 20;
+/// How much a config store in memory holds.
+const MEMORY_STORE_BYTES: usize = 64 << 20;
+/// How many lines about records that cannot be used are logged in a window, and how long that is.
+const LOG_LINES_MAX: u32 = 10;
+const LOG_WINDOW_NS: u64 = 60 * SECOND_NS;
+
+/// Opens the config store: that of the fleet on its Redis servers, else a file in the data directory, else in memory.
+pub fn start(
+    runtime: &Handle,
+    fleet: Option<&Fleet>,
+    data_dir: Option<&DataDir>,
+) -> Result<OverrideCache, Failure> {
+    let store: Arc<dyn ConfigStore> = match (fleet, data_dir) {
+        (Some(fleet), _) => {
+            let store = Arc::new(fleet.store.config_store());
+            runtime.spawn(warn_if_not_persistent(Arc::clone(&store)));
+            store
+        }
+        (None, Some(data_dir)) => {
+            let store = EmbeddedConfigStore::open(&data_dir.config_path(), EMBEDDED_CACHE_BYTES);
+            Arc::new(store.map_err(|error| Failure::usage(error.to_string()))?)
+        }
+        (None, None) => {
+            tracing::info!(
+                "overrides of single keys are in memory and end with the process (hint: set --data-dir)"
+            );
+            Arc::new(MemoryConfigStore::bounded(MEMORY_STORE_BYTES))
+        }
+    };
+    let runtime = runtime.clone();
+    Ok(OverrideCache::builder().build(store, Arc::new(move |load| drop(runtime.spawn(load)))))
+}
+
+/// Warns if overrides are lost when Redis restarts.
+async fn warn_if_not_persistent(store: Arc<RedisConfigStore>) {
+    // If Redis cannot be reached now, the log says so elsewhere.
+    if let Ok(Some(warning)) = store.persistence_warning().await {
+        tracing::warn!("{warning}");
+    }
+}
+
+/// Follows the changes of the config store until the server drains.
+pub async fn watch(app: Arc<App>) {
+    let Some(overrides) = app.engine.overrides() else { return };
+    let lines = LineLimiter::new(LOG_LINES_MAX, LOG_WINDOW_NS);
+    let mut interval = tokio::time::interval(FEED_INTERVAL);
+    let mut is_away = false;
+    loop {
+        tokio::select! {
+            () = app.drain.wait() => return,
+            _ = interval.tick() => {}
+        }
+        let now = app.status.now();
+        overrides.tick(now);
+        // Read everything that can be read now.
+        loop {
+            match overrides.follow_changes().await {
+                Ok(changes) => {
+                    if std::mem::take(&mut is_away) {
+                        tracing::info!(store = overrides.store().kind(), "the config store answers again");
+                    }
+                    apply(&app, &changes, &lines);
+                    if !changes.has_more {
+                        break;
+                    }
+                }
+                Err(error) => {
+                    if !std::mem::replace(&mut is_away, true) {
+                        tracing::warn!(
+                            "{error}; decisions use the overrides that are known, and the rules for other keys (hint: see \
+                             tidegate_override_feed_age_seconds)"
+                        );
+                    }
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// Wakes requests that wait for changed keys, and logs records that cannot be used.
+fn apply(app: &App, changes: &FeedChanges, lines: &LineLimiter) {
+    if changes.any {
+        app.engine.all_overrides_changed();
+    } else {
+        app.engine.overrides_changed(&changes.keys);
+    }
+    for problem in &changes.unusable {
+        if let LineBudget::Write { .. } = lines.take_line(app.status.now()) {
+            tracing::error!("{problem}");
+        }
+    }
+}
