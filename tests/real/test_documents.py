@@ -11,7 +11,7 @@ from harness.waiting import DEADLINE_S
 
 # All `sh` blocks of a page run in order against one server with the rules of the page. The number is the minimum of
 # blocks: a test that finds no blocks must fail.
-PAGES = [("docs/http.md", 9)]
+PAGES = [("docs/http.md", 10), ("docs/overrides.md", 10)]
 
 PER_USER = """
 domain: api
@@ -21,13 +21,13 @@ rules:
 
 
 @pytest.mark.parametrize(("page", "least"), PAGES, ids=[page for page, _ in PAGES])
-def test_commands_can_be_copied(root, tidegate, tmp_path, run, page, least):
+def test_commands_can_be_copied(root, binary, tidegate, tmp_path, run, page, least):
     path = root / page
     server = tidegate(rules_of(path))
     blocks = list(shell_blocks(path))
     assert len(blocks) >= least
     for line, block in blocks:
-        shell = on_free_ports(block, server)
+        shell = f"export TIDEGATE_ADMIN={server.admin} PATH={binary.parent}:$PATH\n" + on_free_ports(block, server)
         # No pipefail: a reader that closes early makes the writer fail.
         ended = run("bash", "-eu", "-c", shell, code=None, cwd=tmp_path)
         assert ended.returncode == 0, f"{page}:{line}\n{shell}\n{ended.stdout}\n{ended.stderr}"

@@ -9,10 +9,11 @@ use indicatif::{ProgressBar, ProgressStyle};
 use tidegate::AlgorithmName;
 
 use crate::bench::{self, Section};
+use crate::config_store::{ConfigStoreMeasurement, EngineName};
 use crate::server::EmptyServerAddresses;
 use crate::snapshot::Measurement;
 use crate::spray::Spray;
-use crate::{Bytes, fleet, matching, pictures, process, server, snapshot_child};
+use crate::{Bytes, config_store_child, fleet, matching, pictures, process, server, snapshot_child};
 
 /// Measures Tidegate: speed compared with other rate limiters, memory per key, and bounds under a flood of keys. Also
 /// draws pictures of the algorithms.
@@ -37,6 +38,7 @@ Examples:
   cargo run --release -p tidegate-lab -- spray --keys 50000000 --memory-max 256MiB
   cargo run --release -p tidegate-lab -- spray --keys 11000000 --limit '1 per day' --hot-limit '10 per minute' --step-ns 727
   cargo run --release -p tidegate-lab -- snapshot --keys 10000000
+  cargo run --release -p tidegate-lab -- config-store --entries 10000000
   cargo run -p tidegate-lab -- pictures";
 
 #[derive(Subcommand)]
@@ -46,9 +48,12 @@ enum Task {
     Rss(RssArgs),
     Spray(SprayArgs),
     Snapshot(SnapshotArgs),
+    ConfigStore(ConfigStoreArgs),
     Pictures(PicturesArgs),
     Server(ServerArgs),
     Fleet(FleetArgs),
+    #[command(hide = true)]
+    ConfigStoreChild(ConfigStoreChildArgs),
     #[command(hide = true)]
     EmptyServer(EmptyServerArgs),
     #[command(hide = true)]
@@ -161,6 +166,38 @@ struct SnapshotArgs {
     directory: Option<PathBuf>,
 }
 
+/// Loads overrides into the config store and prints disk space, load time, look-ups cold and warm, and memory.
+///
+/// Says before it starts how much disk it needs and whether that is free. Build with --features fjall for --engine fjall.
+#[derive(Args)]
+struct ConfigStoreArgs {
+    /// Overrides to load
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=10_000_000_000))]
+    entries: u64,
+    /// redb, as the server uses it, or fjall
+    #[arg(long, default_value = "redb")]
+    engine: EngineName,
+    /// Memory for pages of the store
+    #[arg(long, default_value = "64MiB")]
+    cache: Bytes,
+    /// Memory for the filter of keys
+    #[arg(long, default_value = "128MiB")]
+    filter: Bytes,
+    /// The directory for the store, which is removed at the end, instead of the system's temporary directory
+    #[arg(long, value_name = "DIRECTORY")]
+    directory: Option<PathBuf>,
+}
+
+/// Writes to a config store until it is killed or a write fails.
+#[derive(Args)]
+struct ConfigStoreChildArgs {
+    directory: PathBuf,
+    #[arg(long, default_value_t = 0)]
+    from: u64,
+    #[arg(long)]
+    file_bytes_max: Option<u64>,
+}
+
 /// Prints the cost of a request to `tidegate serve` and other servers in one run, and whether it meets the goals.
 ///
 /// Servers run on this machine and take turns for several rounds, under the load of redis-benchmark, wrk and h2load.
@@ -240,6 +277,10 @@ pub fn run() -> ExitCode {
         Task::Spray(args) => return spray(&args),
         Task::Pictures(args) => return draw(&args),
         Task::Snapshot(args) => return snapshot(args),
+        Task::ConfigStore(args) => return measure_config_store(args),
+        Task::ConfigStoreChild(ConfigStoreChildArgs { directory, from, file_bytes_max }) => {
+            return config_store_child::run(&directory, from, file_bytes_max);
+        }
         Task::Server(args) => return measure_servers(args),
         Task::Fleet(args) => return measure_fleet(args),
         Task::FleetWorker(FleetWorkerArgs { case, redis_port }) => {
@@ -324,6 +365,33 @@ fn snapshot(args: SnapshotArgs) -> ExitCode {
     let measurement = Measurement { keys: args.keys, algorithm: args.algorithm, directory };
     let report = measurement.run(|keys| bar.set_position(keys));
     bar.finish_and_clear();
+    match report {
+        Ok(report) => {
+            print!("{report}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn measure_config_store(args: ConfigStoreArgs) -> ExitCode {
+    let measurement = ConfigStoreMeasurement {
+        entries: args.entries,
+        engine: args.engine,
+        cache: args.cache,
+        filter: args.filter,
+        directory: args.directory.unwrap_or_else(std::env::temp_dir),
+    };
+    let report = measurement.check_disk().and_then(|space| {
+        println!("{space}");
+        let bar = key_bar(args.entries);
+        let report = measurement.run(|entries| bar.set_position(entries));
+        bar.finish_and_clear();
+        report
+    });
     match report {
         Ok(report) => {
             print!("{report}");

@@ -9,13 +9,14 @@
 //! tidegate-lab rss       memory per key only
 //! tidegate-lab spray     more keys than fit into memory: does memory stay bounded, does a hot key stay limited?
 //! tidegate-lab snapshot  the cost of a snapshot, also for decisions made while it is written
+//! tidegate-lab config-store  overrides by the million in the config store: disk, load time, look-ups, memory
 //! tidegate-lab pictures  one SVG per algorithm and pacer, in docs/pictures
 //! ```
 //!
 //! # Layout
 //!
-//! Each subcommand has a module with its name; `rss` is in [`mod@bench`]. [`snapshot_child`] is a process that a test
-//! kills while it writes a snapshot. The other modules are shared: the command line ([`cli`]), stopwatches, the memory
+//! Each subcommand has a module with its name; `rss` is in [`mod@bench`]. [`snapshot_child`] and [`config_store_child`] are
+//! processes that a test kills while they write. The other modules are shared: the command line ([`cli`]), stopwatches, the memory
 //! and CPU time of processes, tables, goals.
 //!
 //! A benchmark compares all contenders in one run and prints ratios: an absolute figure means little on another
@@ -25,6 +26,8 @@
 pub mod bench;
 mod bytes;
 pub mod cli;
+pub mod config_store;
+pub mod config_store_child;
 mod cpu;
 pub mod fleet;
 mod goals;

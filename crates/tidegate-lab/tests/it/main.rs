@@ -1,5 +1,7 @@
 //! All integration tests of the lab, in one binary because every binary is linked separately.
 
+mod config_store;
+mod config_store_kill;
 mod pictures;
 mod snapshot;
 mod snapshot_kill;

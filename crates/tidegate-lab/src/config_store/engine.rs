@@ -1,0 +1,79 @@
+//! The engines that are compared.
+
+use std::ops::Range;
+use std::path::Path;
+use std::str::FromStr;
+
+use super::redb_engine::RedbEngine;
+use crate::Bytes;
+
+/// A storage engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EngineName {
+    /// redb, as the server uses it.
+    Redb,
+    /// fjall.
+    Fjall,
+}
+
+/// How an engine is opened.
+#[derive(Clone, Copy)]
+pub(super) struct EngineOptions<'a> {
+    pub cache: Bytes,
+    pub filter: Bytes,
+    pub directory: &'a Path,
+}
+
+/// An open store. Errors are for people.
+pub(super) trait Engine {
+    /// Writes the overrides with these numbers in one commit that is synced.
+    fn load(&self, numbers: Range<u64>) -> Result<(), String>;
+
+    /// The size of the value of a key, if there is one.
+    fn get(&self, key: &str) -> Result<Option<usize>, String>;
+
+    /// Waits until the filter of keys is built.
+    fn wait_until_ready(&self) -> Result<(), String>;
+
+    /// Closes the store, after all work in its background.
+    fn close(self: Box<Self>) -> Result<(), String>;
+}
+
+impl EngineName {
+    /// The name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Redb => "redb",
+            Self::Fjall => "fjall",
+        }
+    }
+
+    /// fjall has a filter for each of its files, so it is measured once.
+    pub(super) const fn has_filter_of_its_own(self) -> bool {
+        matches!(self, Self::Fjall)
+    }
+
+    pub(super) fn open(self, options: &EngineOptions<'_>) -> Result<Box<dyn Engine>, String> {
+        match self {
+            Self::Redb => Ok(Box::new(RedbEngine::open(options)?)),
+            #[cfg(feature = "fjall")]
+            Self::Fjall => Ok(Box::new(super::fjall_engine::FjallEngine::open(options)?)),
+            #[cfg(not(feature = "fjall"))]
+            Self::Fjall => {
+                Err("this program was built without fjall (hint: build with --features fjall)".to_owned())
+            }
+        }
+    }
+}
+
+impl FromStr for EngineName {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        match name {
+            "redb" => Ok(Self::Redb),
+            "fjall" => Ok(Self::Fjall),
+            _ => Err(format!("unknown engine `{name}` (hint: redb or fjall)")),
+        }
+    }
+}
