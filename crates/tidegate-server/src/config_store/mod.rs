@@ -1,34 +1,14 @@
-//! The embedded config store: one file in the data directory, on [redb](https://docs.rs/redb).
+//! Config stores: where overrides and rules are kept, besides the one on the Redis of a fleet.
 //!
 //! ```text
-//! embedded.rs        EmbeddedConfigStore: the store, and its calls
-//! writer.rs          the thread that writes: calls that wait share a commit
-//! transaction.rs     what one commit does: conditions, versions, the log of changes
-//! tables.rs          the tables of the file, and reading them
-//! key_filter.rs      the filter of keys that have an entry, so that other keys do not touch the disk
-//! filter_builder.rs  builds the filter from the file
-//! database_file.rs   opens the file, and opens it again after a disk error
-//! error.rs           errors of redb, with hints
+//! embedded/    one file in the data directory, on redb
+//! location.rs  which config store the settings name
 //! ```
 //!
-//! A write goes to a queue. The writer takes all calls that wait, does them in one transaction, and replies after the file
-//! is synced. So a sync, which takes milliseconds, is shared by all calls that came during the one before it.
-//!
-//! redb refuses all calls after its first disk error until the file is opened again. The writer does that: at once, and then
-//! once a second until it works. Before each commit it checks the free space of the disk, so that a full disk is
-//! usually an error of one write, and reads go on.
-//!
-//! Commits save redb's allocator state ("quick repair"). They take longer, but a store of any size opens at once after a crash.
+//! `tidegate::config` has the interface. `serve/run/overrides.rs` opens the store that the settings name.
 
-mod database_file;
 mod embedded;
-mod error;
-mod filter_builder;
-mod key_filter;
-mod tables;
-#[cfg(test)]
-mod tests;
-mod transaction;
-mod writer;
+mod location;
 
 pub use embedded::{CONFIG_FILE, EmbeddedConfigOptions, EmbeddedConfigStore, FILTER_BYTES_MAX_DEFAULT};
+pub use location::{ConfigStoreLocation, LocationError};

@@ -14,6 +14,7 @@ use super::values::{
     ProtectedMode, RateLimitHeaders, RlsDetails, UnknownDomain,
 };
 use super::{EnvoyRatelimitEnv, Secret, StoreLocation};
+use crate::config_store::ConfigStoreLocation;
 use crate::serve::listen::Address;
 use crate::size::ByteSize;
 
@@ -172,6 +173,17 @@ pub struct ServeArgs {
     #[arg(long, env = "TIDEGATE_STORE_KEY", value_name = "FILE", value_hint = ValueHint::FilePath,
         help_heading = "Shared store")]
     pub store_key: Option<PathBuf>,
+
+    /// Where to keep overrides: `auto` (on the Redis of --store, else in --data-dir, else in memory)
+    #[arg(
+        long,
+        env = "TIDEGATE_CONFIG_STORE",
+        hide_env_values = true,
+        value_name = "URL",
+        default_value = "auto",
+        help_heading = "Overrides"
+    )]
+    pub config_store: ConfigStoreLocation,
 
     /// Certificate chain (PEM) for addresses with tls:, the server's certificate first
     #[arg(long, env = "TIDEGATE_TLS_CERT", value_name = "FILE", value_hint = ValueHint::FilePath,
@@ -393,4 +405,4 @@ pub struct ServeArgs {
 }
 
 /// Settings whose values must not be shown.
-pub const SECRETS: [&str; 3] = ["admin_token", "resp_password", "store"];
+pub const SECRETS: [&str; 4] = ["admin_token", "config_store", "resp_password", "store"];

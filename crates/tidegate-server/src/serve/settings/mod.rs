@@ -137,6 +137,7 @@ impl Settings {
     /// Validates settings that were parsed.
     pub fn from_args(args: ServeArgs) -> Result<Self, SettingsError> {
         let mut problems = conflicts::find_conflicts(&args);
+        problems.extend(args.config_store.check().err().map(|error| error.to_string()));
         let mut from_file = |name: &str, path: &Option<PathBuf>| {
             let secret = path.as_deref().map(|path| read_secret(name, path)).transpose();
             secret.unwrap_or_else(|problem| {
