@@ -54,6 +54,7 @@
 //! rules/     rules from files (feature `rules`)
 //! overrides/ limits of single keys, set while the server runs (feature `rules`)
 //! config/    the config store: the interface, and a store in memory (feature `rules`)
+//! stored_rules/ rules in the config store, with their history (feature `rules`)
 //! engine/    rules over a store (feature `rules`)
 //! guide/     the guide
 //! ```
@@ -151,6 +152,9 @@ mod regular_file;
 #[cfg_attr(docsrs, doc(cfg(feature = "rules")))]
 pub mod rules;
 pub mod store;
+#[cfg(feature = "rules")]
+#[cfg_attr(docsrs, doc(cfg(feature = "rules")))]
+pub mod stored_rules;
 mod sync;
 
 /// Snapshots: a memory store in a file, so that counters survive a restart. See the [guide](crate::guide::restarts).

@@ -7,6 +7,7 @@
 //! mod.rs     the interface: ConfigStore
 //! memory.rs  a config store in memory, for tests and for servers without a data directory
 //! error.rs   why a config store did not answer
+//! record.rs  values as JSON, with a format number
 //! ```
 //!
 //! Other implementations: `redis::RedisConfigStore` in this crate, and the embedded store and the stores for other databases
@@ -14,6 +15,7 @@
 
 mod error;
 mod memory;
+mod record;
 
 use std::fmt;
 use std::future::Future;
@@ -21,6 +23,8 @@ use std::pin::Pin;
 
 pub use error::ConfigStoreError;
 pub use memory::MemoryConfigStore;
+pub use record::RecordError;
+pub(crate) use record::{Fields, encode_record, put};
 
 /// The longest key, in bytes. The smallest bound of the databases that implement [`ConfigStore`].
 pub const CONFIG_KEY_BYTES_MAX: usize = 1_024;

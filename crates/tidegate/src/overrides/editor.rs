@@ -16,9 +16,9 @@ use tidegate_core::{LimitId, Timestamp};
 
 use super::cache::OverrideCache;
 use super::key_name::{KeyName, ValuePattern};
-use super::record::{self, PREVIOUS_MAX, RecordError};
+use super::record::{self, PREVIOUS_MAX};
 use crate::config::{
-    ConfigEntry, ConfigStoreError, ConfigVersion, ConfigWrite, Scan, WriteCondition, WriteResult,
+    ConfigEntry, ConfigStoreError, ConfigVersion, ConfigWrite, RecordError, Scan, WriteCondition, WriteResult,
 };
 
 /// How often an edit starts over.
@@ -548,7 +548,7 @@ pub(super) fn current_overrides(entry: &ConfigEntry) -> Result<Option<Vec<Overri
     match record::decode(&entry.key, entry.version.get(), &entry.value) {
         Ok(decoded) => Ok(Some(decoded.overrides)),
         Err(RecordError::Damaged(_)) => Ok(None),
-        Err(newer @ RecordError::Newer(_)) => Err(EditError::Refused(
+        Err(newer @ RecordError::Newer(..)) => Err(EditError::Refused(
             format!("the override of this key was set by a newer version: {newer} (hint: edit it at a node of that version)")
                 .into(),
         )),

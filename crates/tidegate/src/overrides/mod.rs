@@ -35,5 +35,5 @@ pub use feed::{FeedChanges, FeedError};
 pub use key_name::{KeyName, KeyNameError, ValuePattern};
 pub(crate) use load::LoadWait;
 pub use provenance::{provenance_json, provenance_text};
-pub use record::{RECORD_FORMAT, RecordError};
+pub use record::RECORD_FORMAT;
 pub use wildcards::WILDCARDS_MAX;

@@ -7,11 +7,10 @@
 //! Fields that are not set are left out. A record with a greater format number was written by a newer version: it is reported
 //! and not used. An unknown field is an error too, because ignoring it could lift a limit.
 
-use std::fmt;
-
 use serde_json::{Map, Value};
-use tidegate_core::Timestamp;
 use tidegate_core::rules::{Access, BlockStatus, KeyOverrides, Override, OverrideValues, PreviousValues};
+
+use crate::config::{Fields, RecordError, encode_record, put};
 
 /// The number of this format.
 pub const RECORD_FORMAT: u64 = 1;
@@ -20,22 +19,10 @@ const OVERRIDES_MAX: usize = 64;
 /// The most previous values of an override.
 pub(super) const PREVIOUS_MAX: usize = 8;
 
-/// Why a value is not a record.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RecordError {
-    /// It has a newer format. Carries its number.
-    Newer(u64),
-    /// It is damaged. Carries what is wrong.
-    Damaged(Box<str>),
-}
-
 /// Writes a record.
 pub(super) fn encode(overrides: &[Override]) -> Box<[u8]> {
     let list: Vec<Value> = overrides.iter().map(|one| Value::Object(encode_override(one))).collect();
-    let mut record = Map::new();
-    record.insert("v".into(), RECORD_FORMAT.into());
-    record.insert("overrides".into(), list.into());
-    Value::Object(record).to_string().into_bytes().into()
+    encode_record(RECORD_FORMAT, [("overrides", list.into())])
 }
 
 fn encode_override(one: &Override) -> Map<String, Value> {
@@ -82,29 +69,12 @@ fn encode_values(fields: &mut Map<String, Value>, values: &OverrideValues) {
     }
 }
 
-fn put(fields: &mut Map<String, Value>, name: &str, value: Option<Value>) {
-    if let Some(value) = value {
-        fields.insert(name.into(), value);
-    }
-}
-
 /// Reads a record.
 pub(super) fn decode(id: &str, version: u64, bytes: &[u8]) -> Result<KeyOverrides, RecordError> {
-    let damaged = |what: &str| RecordError::Damaged(what.into());
-    let record: Value = serde_json::from_slice(bytes).map_err(|error| damaged(&error.to_string()))?;
-    let Value::Object(mut record) = record else { return Err(damaged("not an object")) };
-    match record.get("v").and_then(Value::as_u64) {
-        Some(RECORD_FORMAT) => {}
-        Some(newer) if newer > RECORD_FORMAT => return Err(RecordError::Newer(newer)),
-        _ => return Err(damaged("no format number")),
-    }
-    let Some(Value::Array(list)) = record.remove("overrides") else {
-        return Err(damaged("no list of overrides"));
-    };
-    if list.len() > OVERRIDES_MAX {
-        return Err(damaged("too many overrides"));
-    }
-    let overrides = list.into_iter().map(decode_override).collect::<Result<_, _>>()?;
+    let mut record = Fields::of_record(bytes, RECORD_FORMAT)?;
+    let overrides = record.list("overrides", OVERRIDES_MAX)?;
+    record.finish()?;
+    let overrides = overrides.into_iter().map(decode_override).collect::<Result<_, _>>()?;
     Ok(KeyOverrides { id: id.into(), version, overrides })
 }
 
@@ -122,22 +92,22 @@ fn decode_override(value: Value) -> Result<Override, RecordError> {
         Some("blocked") => Access::Blocked(status),
         Some(_) => return Err(RecordError::Damaged("unknown access".into())),
     };
-    let previous = match fields.0.remove("previous") {
-        None => Vec::new(),
-        Some(Value::Array(list)) if list.len() <= PREVIOUS_MAX => list
+    let previous = match fields.has("previous") {
+        false => Vec::new(),
+        true => fields
+            .list("previous", PREVIOUS_MAX)?
             .into_iter()
             .map(|value| {
                 let mut fields = Fields::new(value)?;
                 let until = fields.timestamp("until")?.unwrap_or_default();
-                let values = fields.values()?;
+                let values = decode_values(&mut fields)?;
                 fields.finish().map(|()| PreviousValues { values, until })
             })
             .collect::<Result<_, _>>()?,
-        Some(_) => return Err(RecordError::Damaged("previous values are not a short list".into())),
     };
     let one = Override {
         limit_name: fields.text("limit_name")?,
-        values: fields.values()?,
+        values: decode_values(&mut fields)?,
         tier: fields.text("tier")?,
         access,
         expires_at: fields.timestamp("expires_at")?,
@@ -149,66 +119,19 @@ fn decode_override(value: Value) -> Result<Override, RecordError> {
     fields.finish().map(|()| one)
 }
 
-/// The fields of an object that were not read yet.
-struct Fields(Map<String, Value>);
-
-impl Fields {
-    fn new(value: Value) -> Result<Self, RecordError> {
-        match value {
-            Value::Object(fields) => Ok(Self(fields)),
-            _ => Err(RecordError::Damaged("not an object".into())),
-        }
-    }
-
-    fn number(&mut self, name: &str) -> Result<Option<u64>, RecordError> {
-        let wrong = || RecordError::Damaged(format!("{name} is not a number").into());
-        self.0.remove(name).map(|value| value.as_u64().ok_or_else(wrong)).transpose()
-    }
-
-    fn timestamp(&mut self, name: &str) -> Result<Option<Timestamp>, RecordError> {
-        Ok(self.number(name)?.map(Timestamp::from_nanos))
-    }
-
-    fn text(&mut self, name: &str) -> Result<Option<Box<str>>, RecordError> {
-        match self.0.remove(name) {
-            None => Ok(None),
-            Some(Value::String(text)) => Ok(Some(text.into())),
-            Some(_) => Err(RecordError::Damaged(format!("{name} is not a text").into())),
-        }
-    }
-
-    fn values(&mut self) -> Result<OverrideValues, RecordError> {
-        Ok(OverrideValues {
-            limit: self.number("limit")?,
-            per_ns: self.number("per_ns")?,
-            burst: self.number("burst")?,
-            sub_windows: self.number("sub_windows")?,
-        })
-    }
-
-    fn finish(self) -> Result<(), RecordError> {
-        match self.0.keys().next() {
-            None => Ok(()),
-            Some(name) => Err(RecordError::Damaged(format!("unknown field {name:?}").into())),
-        }
-    }
+fn decode_values(fields: &mut Fields) -> Result<OverrideValues, RecordError> {
+    Ok(OverrideValues {
+        limit: fields.number("limit")?,
+        per_ns: fields.number("per_ns")?,
+        burst: fields.number("burst")?,
+        sub_windows: fields.number("sub_windows")?,
+    })
 }
-
-impl fmt::Display for RecordError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Newer(format) => {
-                write!(f, "it has format {format}; this version reads format {RECORD_FORMAT}")
-            }
-            Self::Damaged(what) => write!(f, "it is damaged: {what}"),
-        }
-    }
-}
-
-impl std::error::Error for RecordError {}
 
 #[cfg(test)]
 mod tests {
+    use tidegate_core::Timestamp;
+
     use super::*;
 
     #[test]
@@ -236,7 +159,7 @@ mod tests {
 
     #[test]
     fn damaged_and_newer_records_are_errors() {
-        assert_eq!(decode("id", 1, br#"{"v":2,"anything":[]}"#), Err(RecordError::Newer(2)));
+        assert_eq!(decode("id", 1, br#"{"v":2,"anything":[]}"#), Err(RecordError::Newer(2, 1)));
         let damaged: [&[u8]; 8] = [
             b"",
             b"\xff",

@@ -26,6 +26,15 @@ pub struct LoadedRules {
     pub report: Report,
 }
 
+/// A rules file: its name and its text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RulesText {
+    /// The name, for messages.
+    pub name: Box<str>,
+    /// The text.
+    pub text: Box<str>,
+}
+
 /// The rules of one file, which messages call `name`.
 pub fn parse(name: &str, text: &str) -> Result<LoadedRules, Report> {
     parse_with(name, text, LoadOptions::default())
@@ -50,6 +59,15 @@ pub fn load(paths: &[PathBuf]) -> Result<LoadedRules, Report> {
 /// Like [`load`], with options.
 pub fn load_with(paths: &[PathBuf], options: LoadOptions) -> Result<LoadedRules, Report> {
     load_files(&read_files(paths, options), options)
+}
+
+/// The rules of these files. Without files there are no rules.
+pub fn parse_all(files: &[RulesText], options: LoadOptions) -> Result<LoadedRules, Report> {
+    let mut loader = RulesLoader { options, ..RulesLoader::default() };
+    for RulesText { name, text } in files {
+        loader.add(&InputFile { name: name.to_string(), content: Ok(text.as_bytes().into()) });
+    }
+    loader.finish()
 }
 
 /// The rules of files that were read.

@@ -2,11 +2,13 @@
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use siphasher::sip128::{Hasher128 as _, SipHasher24};
 
-use super::load::{InputFile, load_files, read_files};
-use super::{LoadOptions, LoadedRules, Report};
+use super::load::{InputFile, load_files, parse_all, read_files};
+use super::{LoadOptions, LoadedRules, Report, RulesText};
 
 /// Rules files and directories that may change, read again on every [`poll`](Self::poll).
 ///
@@ -39,12 +41,23 @@ use super::{LoadOptions, LoadedRules, Report};
 /// ```
 #[derive(Debug)]
 pub struct Source {
-    paths: Vec<PathBuf>,
+    origin: Origin,
     options: LoadOptions,
     /// Random, so that no one can craft files with the same fingerprint.
     hash_key: [u64; 2],
     /// The fingerprint at the last poll.
     last_fingerprint: Option<Fingerprint>,
+}
+
+/// Files in memory that another part of the program replaces, for a [`Source`].
+#[derive(Debug, Default)]
+pub struct SharedFiles(ArcSwap<Vec<RulesText>>);
+
+/// Where the files are.
+#[derive(Debug)]
+enum Origin {
+    Paths(Vec<PathBuf>),
+    Shared(Arc<SharedFiles>),
 }
 
 /// What changed since the last poll.
@@ -66,10 +79,18 @@ impl Source {
     /// The rules of these files and directories, in the order of [`load`](fn@super::load). Nothing is read
     /// before the first [`poll`](Self::poll).
     pub fn new(paths: impl IntoIterator<Item = PathBuf>) -> Self {
+        Self::of(Origin::Paths(paths.into_iter().collect()))
+    }
+
+    /// The rules of files in memory. Without files there are no rules.
+    pub fn shared(files: Arc<SharedFiles>) -> Self {
+        Self::of(Origin::Shared(files))
+    }
+
+    fn of(origin: Origin) -> Self {
         let random = RandomState::new();
         let hash_key = [random.hash_one(1), random.hash_one(2)];
-        let options = LoadOptions::default();
-        Self { paths: paths.into_iter().collect(), options, hash_key, last_fingerprint: None }
+        Self { origin, options: LoadOptions::default(), hash_key, last_fingerprint: None }
     }
 
     /// Loads the files with options.
@@ -78,20 +99,28 @@ impl Source {
         Self { options, ..self }
     }
 
-    /// The files and directories.
-    pub fn paths(&self) -> &[PathBuf] {
-        &self.paths
-    }
-
     /// Reads the files, and returns whether they changed since the last call. The first call always returns a
     /// change.
     pub fn poll(&mut self) -> SourceUpdate {
-        let input = read_files(&self.paths, self.options);
-        let now = self.fingerprint(&input.files);
-        if self.last_fingerprint.replace(now) == Some(now) {
-            return SourceUpdate::Unchanged;
-        }
-        match load_files(&input, self.options) {
+        let loaded = match &self.origin {
+            Origin::Paths(paths) => {
+                let input = read_files(paths, self.options);
+                let now = self.fingerprint(&input.files);
+                if self.last_fingerprint.replace(now) == Some(now) {
+                    return SourceUpdate::Unchanged;
+                }
+                load_files(&input, self.options)
+            }
+            Origin::Shared(shared) => {
+                let files = shared.0.load_full();
+                let now = self.text_fingerprint(&files);
+                if self.last_fingerprint.replace(now) == Some(now) {
+                    return SourceUpdate::Unchanged;
+                }
+                parse_all(&files, self.options)
+            }
+        };
+        match loaded {
             Ok(loaded) => SourceUpdate::Changed(loaded),
             Err(report) => SourceUpdate::Invalid(report),
         }
@@ -99,25 +128,35 @@ impl Source {
 
     /// The fingerprint of the names and the content of all files, or of the errors of reading them.
     fn fingerprint(&self, files: &[InputFile]) -> Fingerprint {
+        self.fingerprint_of(files.iter().map(|InputFile { name, content }| match content {
+            Ok(bytes) => [name.as_bytes(), b"read", bytes],
+            Err(error) => [name.as_bytes(), b"unread", error.message.as_bytes()],
+        }))
+    }
+
+    fn text_fingerprint(&self, files: &[RulesText]) -> Fingerprint {
+        self.fingerprint_of(files.iter().map(|file| [file.name.as_bytes(), b"read", file.text.as_bytes()]))
+    }
+
+    fn fingerprint_of<'a>(&self, files: impl Iterator<Item = [&'a [u8]; 3]>) -> Fingerprint {
         let mut hasher = SipHasher24::new_with_keys(self.hash_key[0], self.hash_key[1]);
-        // The length comes first, so that no part can run into the next.
-        let mut add = |bytes: &[u8]| {
-            hasher.write_usize(bytes.len());
-            hasher.write(bytes);
-        };
-        for InputFile { name, content } in files {
-            add(name.as_bytes());
-            match content {
-                Ok(bytes) => {
-                    add(b"read");
-                    add(bytes);
-                }
-                Err(error) => {
-                    add(b"unread");
-                    add(error.message.as_bytes());
-                }
-            }
+        for part in files.flatten() {
+            // The length comes first, so that no part can run into the next.
+            hasher.write_usize(part.len());
+            hasher.write(part);
         }
         Fingerprint(hasher.finish128().as_u128())
+    }
+}
+
+impl SharedFiles {
+    /// These files.
+    pub fn new(files: Vec<RulesText>) -> Self {
+        Self(ArcSwap::from_pointee(files))
+    }
+
+    /// Replaces all files. The next poll of the source sees them.
+    pub fn replace(&self, files: Vec<RulesText>) {
+        self.0.store(Arc::new(files));
     }
 }

@@ -32,5 +32,7 @@ mod rules_source;
 mod shared_store;
 mod snapshot;
 mod store;
+#[cfg(feature = "rules")]
+mod stored_rules;
 mod threads;
 mod wait_result;
