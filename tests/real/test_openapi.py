@@ -11,6 +11,14 @@ rules:
   - { name: in-flight, match: { job: { exists: true } }, key: [job], limit: { limit: 2, algorithm: concurrency, ttl: 1m } }
 """
 
+# No schema can say which texts are rules without errors.
+SETTINGS = """
+[[operations]]
+include-path = "/v1/rules/push"
+[operations.checks]
+positive_data_acceptance.expected-statuses = [200, 409, 422]
+"""
+
 
 @pytest.mark.parametrize("listener", ["http", "admin"])
 def test_the_document_is_true(tidegate, run, parts, tmp_path, listener):
@@ -22,6 +30,7 @@ def test_the_document_is_true(tidegate, run, parts, tmp_path, listener):
     assert document.headers["content-type"].startswith("application/json")
     assert document.json()["openapi"].startswith("3.")
 
+    (tmp_path / "schemathesis.toml").write_text(SETTINGS)
     ended = run(
         *(parts / "venv/bin/schemathesis", "run", url + "/openapi.json"),
         *("--url", url, "--checks", "all", "--max-examples", "30", "--generation-deterministic"),

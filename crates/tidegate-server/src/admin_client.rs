@@ -108,6 +108,12 @@ impl AdminClient {
         self.send(Method::GET, path, "", Bytes::new())
     }
 
+    /// Gets a path. Returns the reply as JSON.
+    pub fn get_json(&self, path: &str) -> Result<Value, AdminError> {
+        let reply = self.get(path)?;
+        serde_json::from_slice(&reply.body).map_err(|_| self.not_tidegate(&reply.body))
+    }
+
     /// Sends a body.
     pub fn send(
         &self,

@@ -9,6 +9,7 @@ use crate::check::{self, CheckArgs};
 use crate::convert::{self, ConvertArgs};
 use crate::output;
 use crate::overrides::{self, BanArgs, OverrideArgs, UnbanArgs};
+use crate::rules_command::{self, RulesArgs};
 use crate::schema::{self, SchemaArgs};
 use crate::serve::{self, ServeArgs};
 use crate::trace::{self, TraceArgs};
@@ -34,6 +35,7 @@ enum Command {
     Override(OverrideArgs),
     Ban(BanArgs),
     Unban(UnbanArgs),
+    Rules(RulesArgs),
 }
 
 /// The entry point of the binary: runs one subcommand.
@@ -52,6 +54,7 @@ pub fn main() -> ExitCode {
             Command::Override(args) => overrides::main(&args),
             Command::Ban(args) => overrides::ban(&args),
             Command::Unban(args) => overrides::unban(&args),
+            Command::Rules(args) => rules_command::main(&args),
         },
         // Without a command, show the server at work.
         Ok(Cli { command: None }) => serve::main([]),

@@ -11,6 +11,7 @@
 //! schema   tidegate schema: the JSON schema of rules files
 //! trace/   tidegate trace: replays a log against a limit
 //! overrides/  tidegate override, ban, unban: edit the overrides of a running server
+//! rules_command/  tidegate rules: rules in the config store of a running server
 //! admin_client  sends requests to the admin listener
 //! http_client  sends requests to other servers
 //! json/    requests in JSON, for serve and check
@@ -30,6 +31,7 @@ pub mod json;
 mod output;
 mod overrides;
 mod regular_file;
+mod rules_command;
 mod schema;
 pub mod serve;
 mod size;

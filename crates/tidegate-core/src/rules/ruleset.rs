@@ -10,7 +10,7 @@ use super::compiled_rule::{CompiledRule, RuleCompiler};
 use super::name_history::{self, NameHistory};
 use super::{Apply, Descriptor, DescriptorTree, Domain, Lookup, Pool, Rule, RuleIndex, RuleMatches, Signal};
 use crate::algorithm::CountDenied;
-use crate::{Counter, LimitId, PLAN_CHARGES_MAX, Timestamp};
+use crate::{Counter, Limit, LimitId, PLAN_CHARGES_MAX, Timestamp};
 
 /// All domains, compiled.
 #[derive(Debug, Default)]
@@ -158,6 +158,11 @@ impl CompiledDomain {
                 matches.extend(tree.find(descriptor));
             }
         }
+    }
+
+    /// The limits that elastic limits share, by name.
+    pub fn pools(&self) -> impl Iterator<Item = (&str, &Limit)> {
+        self.pools.iter().map(|(name, counters)| (&**name, counters.current.limit()))
     }
 
     /// Whether all its rules are a dry run.

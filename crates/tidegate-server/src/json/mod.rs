@@ -16,6 +16,7 @@ mod overrides;
 mod parts;
 mod request;
 mod reset;
+mod stored_rules;
 
 #[cfg(test)]
 mod tests;
@@ -37,6 +38,7 @@ pub use overrides::{
 };
 pub use request::{EntryRefs, JsonRequest, Ttl};
 pub use reset::{ResetTarget, RuleKey, read_reset};
+pub use stored_rules::{RulesChange, read_end, read_push, read_rollback};
 
 /// Maximum number of requests in a batch.
 pub const BATCH_REQUESTS_MAX: usize = 1_000;
@@ -148,6 +150,11 @@ fn deserialize<'j, R: serde_json::de::Read<'j>, S: DeserializeSeed<'j>>(
 }
 
 impl RequestError {
+    /// An error about the whole request.
+    pub(crate) fn without_position(message: String) -> Self {
+        Self { message, location: None }
+    }
+
     /// Moves the location out of the parser's text.
     pub(crate) fn from_json_error(error: &serde_json::Error) -> Self {
         let location = Location { line: error.line(), column: error.column() };

@@ -292,7 +292,8 @@ fn duration_ns(text: &str) -> Result<u64, String> {
     parse_duration(text).map_err(|error| error.to_string())
 }
 
-fn after(now: Timestamp, duration: &str) -> Result<Timestamp, String> {
+/// The instant that is this long after `now`.
+pub(super) fn after(now: Timestamp, duration: &str) -> Result<Timestamp, String> {
     let at = now.as_nanos().checked_add(duration_ns(duration)?);
     at.map(Timestamp::from_nanos)
         .ok_or_else(|| format!("`{duration}` from now is after 2554 (hint: leave the expiry out)"))

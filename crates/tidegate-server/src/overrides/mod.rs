@@ -30,6 +30,7 @@ use list::{ExportArgs, GetArgs, ListArgs};
 use set::{DeleteArgs, SetArgs};
 
 pub use ban::{BanArgs, UnbanArgs};
+pub use key::{author, put};
 
 /// Set, list and import overrides: limits of single keys, on a running server
 ///

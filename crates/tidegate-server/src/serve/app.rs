@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidegate::engine::{ActiveRules, CheckedCharge, DecideFuture, DecideOptions, Explanation};
-use tidegate::rules::{Answer, Domain, MatchedLimits, OnStoreFailure, Request, RulesetError};
+use tidegate::rules::{Answer, Domain, LoadOptions, MatchedLimits, OnStoreFailure, Request, RulesetError};
 use tidegate::store::{NodeStore, Store as _};
 use tidegate::{
     Clock as _, DecideOutput, Decision, Engine, EngineError, LeaseToken, MEMORY_BYTES_DEFAULT, MemoryStore,
@@ -15,6 +15,7 @@ use super::denial_log::DenialLog;
 use super::failed_logins::FailedLogins;
 use super::metrics::{DecisionTimes, DescriptorMetrics, Metrics};
 use super::settings::{NegativeHits, RateLimitHeaders};
+use super::stored_rules::StoredRules;
 use super::unknown_domains::UnknownDomains;
 use super::{Drain, Fleet, Protocol, ReloadHandle, SharedInstant, Status, fleet};
 
@@ -50,6 +51,10 @@ pub struct App {
     pub unknown_domains: UnknownDomains,
     /// The memory of connections.
     pub connections_memory: Arc<ConnectionsMemory>,
+    /// How rules files are read.
+    pub load_options: LoadOptions,
+    /// The rules in the config store, if this node uses them.
+    pub stored_rules: Option<StoredRules>,
 }
 
 /// A check whose decision comes later. [`App::finish_check`] waits for it.
@@ -77,6 +82,8 @@ impl App {
             ratelimit_headers: RateLimitHeaders::default(),
             unknown_domains: UnknownDomains::default(),
             connections_memory: Arc::new(ConnectionsMemory::unbounded()),
+            load_options: LoadOptions::default(),
+            stored_rules: None,
         }
     }
 

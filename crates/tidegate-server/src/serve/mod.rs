@@ -47,6 +47,7 @@ mod run;
 pub mod settings;
 mod shared_instant;
 pub mod status;
+pub mod stored_rules;
 pub mod unknown_domains;
 
 pub use app::App;

@@ -61,6 +61,20 @@ pub fn load_with(paths: &[PathBuf], options: LoadOptions) -> Result<LoadedRules,
     load_files(&read_files(paths, options), options)
 }
 
+/// The files of these paths, as [`load_with`] would read them. Their rules are not looked at.
+pub fn read_all(paths: &[PathBuf], options: LoadOptions) -> Result<Vec<RulesText>, Report> {
+    let mut report = Report::default();
+    let mut texts = Vec::new();
+    for file in read_files(paths, options).files {
+        if add_source_text(&mut report, &file).is_some()
+            && let Ok(text) = file.content.map(String::from_utf8)
+        {
+            texts.extend(text.map(|text| RulesText { name: file.name.into(), text: text.into() }));
+        }
+    }
+    if report.has_errors() { Err(report) } else { Ok(texts) }
+}
+
 /// The rules of these files. Without files there are no rules.
 pub fn parse_all(files: &[RulesText], options: LoadOptions) -> Result<LoadedRules, Report> {
     let mut loader = RulesLoader { options, ..RulesLoader::default() };

@@ -43,7 +43,9 @@ pub use crate::engine::Answer;
 pub use diagnostic::{Colour, DIAGNOSTICS_MAX, Diagnostic, Related, Report, Severity, SkippedFile};
 pub use expectations::{RuleTests, STEP_TIMES_MAX, TESTS_REQUESTS_MAX, TestResult, TestResults, TestStatus};
 pub use flat_file::{FlatField, FlatFile, FlatValue};
-pub use load::{BYTES_MAX, FILES_MAX, LoadedRules, RulesText, load, load_with, parse, parse_all, parse_with};
+pub use load::{
+    BYTES_MAX, FILES_MAX, LoadedRules, RulesText, load, load_with, parse, parse_all, parse_with, read_all,
+};
 pub use load_options::{Counting, LoadOptions};
 pub use native::{LIMITS_PER_RULE_MAX, NAME_BYTES_MAX};
 pub use owned_request::{OwnedDescriptor, OwnedRequest};

@@ -44,7 +44,7 @@ impl<C: Clock, S: Store> Reloader<C, S> {
             SourceUpdate::Invalid(report) => Reload::Rejected(report),
             SourceUpdate::Changed(loaded) => match self.engine.replace(loaded.domains) {
                 Ok(()) => Reload::Replaced(loaded.report),
-                Err(error) => Reload::Rejected(ruleset_report(&error)),
+                Err(error) => Reload::Rejected(error.into()),
             },
         }
     }
@@ -52,9 +52,11 @@ impl<C: Clock, S: Store> Reloader<C, S> {
 
 /// The report for rules that were read but do not fit together. The loader checks the same with better
 /// messages.
-fn ruleset_report(error: &RulesetError) -> Report {
-    let mut report = Report::default();
-    let file = report.add_source("all files together", "");
-    report.push(Diagnostic::file_error("rules-do-not-fit", file, error.to_string()));
-    report
+impl From<RulesetError> for Report {
+    fn from(error: RulesetError) -> Self {
+        let mut report = Self::default();
+        let file = report.add_source("all files together", "");
+        report.push(Diagnostic::file_error("rules-do-not-fit", file, error.to_string()));
+        report
+    }
 }

@@ -57,6 +57,8 @@ pub enum PushError {
     Invalid(Box<Report>),
     /// It cannot work. Carries the reason, with a hint.
     Refused(Box<str>),
+    /// There is no such revision. Carries the reason, with a hint.
+    NoRevision(Box<str>),
     /// The last revision is not the one that the operator named. Carries its number.
     Conflict(u64),
     /// What is stored cannot be read.
@@ -151,7 +153,7 @@ impl RulesEdit {
                 let is_active = history.emergencies(now).any(|one| one.number == *revision);
                 let found = after.revisions.iter_mut().find(|one| one.number == *revision && is_active);
                 let Some(found) = found else {
-                    return Err(PushError::Refused(
+                    return Err(PushError::NoRevision(
                         format!(
                             "revision {revision} has no emergency rules in force (hint: `tidegate rules history` lists all \
                              revisions)"
@@ -168,15 +170,15 @@ impl RulesEdit {
 
 /// The revision to go back to.
 fn rollback_target(history: &RulesHistory, to: Option<u64>) -> Result<&Revision, PushError> {
-    let refused = |text: String| PushError::Refused(text.into());
+    let missing = |text: String| PushError::NoRevision(text.into());
     let hint = "hint: `tidegate rules history` lists all revisions";
     match to {
         Some(number) => match history.get(number) {
-            Some(revision) if revision.is_emergency() => Err(refused(format!(
+            Some(revision) if revision.is_emergency() => Err(missing(format!(
                 "revision {number} has emergency rules, which come on top of others (hint: push them again)"
             ))),
             Some(revision) => Ok(revision),
-            None => Err(refused(format!("there is no revision {number} ({hint})"))),
+            None => Err(missing(format!("there is no revision {number} ({hint})"))),
         },
         None => {
             let current = history.current();
@@ -190,7 +192,7 @@ fn rollback_target(history: &RulesHistory, to: Option<u64>) -> Result<&Revision,
                     && current.is_some_and(|current| revision.number < current)
             };
             let earlier = history.revisions.iter().rev().find(is_earlier);
-            earlier.ok_or_else(|| refused(format!("there is no earlier revision ({hint})")))
+            earlier.ok_or_else(|| missing(format!("there is no earlier revision ({hint})")))
         }
     }
 }
@@ -199,7 +201,7 @@ impl fmt::Display for PushError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Invalid(report) => write!(f, "the rules have errors:\n{report}"),
-            Self::Refused(reason) => f.write_str(reason),
+            Self::Refused(reason) | Self::NoRevision(reason) => f.write_str(reason),
             Self::Conflict(0) => {
                 f.write_str("no rules were pushed yet (hint: use 0 as the expected revision)")
             }

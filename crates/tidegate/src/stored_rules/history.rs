@@ -64,6 +64,11 @@ pub(super) struct Bundle {
 }
 
 impl RulesHistory {
+    /// The version of its record. `None` if nothing was pushed yet.
+    pub fn version(&self) -> Option<ConfigVersion> {
+        self.version
+    }
+
     /// The number of the last revision, or 0.
     pub fn last_number(&self) -> u64 {
         self.revisions.last().map_or(0, |revision| revision.number)

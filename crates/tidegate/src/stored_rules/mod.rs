@@ -8,7 +8,7 @@
 //! edit.rs      what an operator asks for, and what it makes of the history
 //! history.rs   the revisions, and their record in the config store
 //! bundle.rs    files in parts that a config store takes
-//! active.rs    the files that are in force
+//! layers.rs    the files that are in force
 //! ```
 //!
 //! `␟` is U+001F. A push writes its bundle first, and then the history, on the condition that no other push came between. So a
@@ -18,14 +18,14 @@
 //! **Emergency rules** are a revision with an end. They come on top of the rules that are in force, until they expire or are
 //! ended by hand. Each node drops them by its own clock, also while the config store is away.
 
-mod active;
 mod bundle;
 mod edit;
 mod history;
+mod layers;
 mod store;
 
-pub use active::{ActiveRules, RulesLayer};
 pub use bundle::BUNDLE_BYTES_MAX;
 pub use edit::{EditContext, PushError, RulesEdit};
 pub use history::{REVISIONS_MAX, Revision, RevisionKind, RulesHistory};
+pub use layers::{LayeredRules, RulesLayer};
 pub use store::{EditedRules, RulesStore};

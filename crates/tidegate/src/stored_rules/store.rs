@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use tidegate_core::Timestamp;
 
-use super::active::{ActiveRules, RulesLayer};
 use super::bundle;
 use super::edit::{EditContext, PushError, RulesEdit};
 use super::history::{self, Bundle, HISTORY_KEY, Revision, RulesHistory};
+use super::layers::{LayeredRules, RulesLayer};
 use crate::config::{ConfigStore, ConfigVersion, ConfigWrite, RecordError, WriteCondition, WriteResult};
 use crate::rules::{Report, RulesText};
 
@@ -52,7 +52,7 @@ impl RulesStore {
     }
 
     /// The rules in force by a history.
-    pub async fn active(&self, history: &RulesHistory, now: Timestamp) -> Result<ActiveRules, PushError> {
+    pub async fn layered(&self, history: &RulesHistory, now: Timestamp) -> Result<LayeredRules, PushError> {
         self.layers(history, now, None).await
     }
 
@@ -161,7 +161,7 @@ impl RulesStore {
         history: &RulesHistory,
         now: Timestamp,
         pushed: Option<(&Bundle, &[RulesText])>,
-    ) -> Result<ActiveRules, PushError> {
+    ) -> Result<LayeredRules, PushError> {
         let mut layers = Vec::new();
         let newest_first = history.revisions.iter().rev();
         let current = history.current().map(|revision| revision.number);
@@ -172,7 +172,7 @@ impl RulesStore {
         if let Some(revision) = newest_first.clone().find(|revision| Some(revision.number) == current) {
             layers.push(self.layer(revision, pushed).await?);
         }
-        Ok(ActiveRules { layers })
+        Ok(LayeredRules { layers })
     }
 
     async fn layer(

@@ -6,7 +6,7 @@ use tidegate::Timestamp;
 use tidegate::config::{ConfigStore, ConfigWrite, MemoryConfigStore, Scan, WriteCondition};
 use tidegate::rules::{LoadOptions, Report, RulesText, parse_all};
 use tidegate::stored_rules::{
-    ActiveRules, EditContext, EditedRules, PushError, REVISIONS_MAX, RulesEdit, RulesStore,
+    EditContext, EditedRules, LayeredRules, PushError, REVISIONS_MAX, RulesEdit, RulesStore,
 };
 
 struct Fixture {
@@ -26,9 +26,9 @@ impl Fixture {
     }
 
     /// The texts in force, by their first limit.
-    async fn active(&self, seconds: u64) -> ActiveRules {
+    async fn active(&self, seconds: u64) -> LayeredRules {
         let history = self.rules.history().await.unwrap();
-        self.rules.active(&history, at(seconds)).await.unwrap()
+        self.rules.layered(&history, at(seconds)).await.unwrap()
     }
 
     async fn names(&self, seconds: u64) -> Vec<String> {
@@ -78,7 +78,7 @@ fn shown(rules: &[(&str, &str)]) -> Vec<String> {
 #[tokio::test]
 async fn a_push_replaces_all_rules() {
     let fixture = Fixture::new();
-    assert_eq!(fixture.active(0).await, ActiveRules::default());
+    assert_eq!(fixture.active(0).await, LayeredRules::default());
     let first = fixture.edit(&push(&["a", "b"]), 0).await.unwrap();
     assert_eq!((first.checked, first.history.last_number()), (2, 1));
     assert_eq!(fixture.names(0).await, shown(&[("a", "a"), ("b", "b")]));
@@ -146,7 +146,7 @@ async fn emergency_rules_come_on_top_and_end() {
     assert_eq!(fixture.names(70).await, shown(&[("b", "b")]));
     for revision in [2, 3, 4] {
         let error = fixture.edit(&RulesEdit::End { revision }, 71).await.unwrap_err();
-        assert!(matches!(error, PushError::Refused(_)), "{error}");
+        assert!(matches!(error, PushError::NoRevision(_)), "{error}");
     }
     let error = fixture.edit(&emergency(&["z"], 71), 71).await.unwrap_err();
     assert!(error.to_string().contains("expired already"), "{error}");
@@ -207,7 +207,7 @@ async fn damaged_and_newer_records_are_errors() {
     };
     for damage in [None, Some(&b"other"[..]), Some(b"")] {
         put(&entries[0].key, damage).await;
-        let error = fixture.rules.active(&history, at(0)).await.unwrap_err();
+        let error = fixture.rules.layered(&history, at(0)).await.unwrap_err();
         assert!(matches!(error, PushError::Record(_)), "{error}");
     }
     put(&entries[1].key, Some(br#"{"v":2}"#)).await;

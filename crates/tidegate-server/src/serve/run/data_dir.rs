@@ -14,6 +14,8 @@ use crate::regular_file;
 
 const LOCK_FILE: &str = "lock";
 const SNAPSHOT_FILE: &str = "counters.snapshot";
+/// A copy of the rules in the config store.
+const RULES_COPY_FILE: &str = "rules.copy.json";
 /// The longest content of a lock file: a process id and a line break.
 const LOCK_BYTES_MAX: u64 = 20;
 /// The mode bits that let other users write.
@@ -82,6 +84,11 @@ impl DataDir {
     /// The path of the config store.
     pub fn config_path(&self) -> PathBuf {
         self.file_path(CONFIG_FILE)
+    }
+
+    /// The path of the copy of the rules.
+    pub fn rules_copy_path(&self) -> PathBuf {
+        self.file_path(RULES_COPY_FILE)
     }
 
     fn file_path(&self, name: &str) -> PathBuf {

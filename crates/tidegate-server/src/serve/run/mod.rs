@@ -5,7 +5,8 @@
 //! open_files.rs  raises the limit of open files; memory_limit.rs warns if memory is too small
 //! listeners.rs   addresses  ->  sockets  ->  connections
 //! announce.rs    prints the bound addresses; example.rs prints commands to try
-//! tasks.rs       background tasks: reload.rs, snapshots.rs, clock.rs, fleet_watch.rs, overrides.rs, freed_memory.rs
+//! tasks.rs       background tasks: reload.rs, snapshots.rs, clock.rs, fleet_watch.rs, overrides.rs, stored_rules.rs,
+//!                freed_memory.rs
 //! stop.rs        signals and the drain
 //! ```
 //!
@@ -38,6 +39,7 @@ mod snapshots;
 mod start;
 mod startup_warnings;
 mod stop;
+mod stored_rules;
 mod tasks;
 
 use std::ffi::OsString;
@@ -116,6 +118,9 @@ async fn serve(settings: &Settings, server: &mut RunningServer) -> Result<DrainR
     tasks::spawn(&app, "reloads", reload::watch(Arc::clone(&app), move || files.reload(), every, hangups));
     tasks::spawn(&app, "clock", clock::watch(Arc::clone(&app)));
     tasks::spawn(&app, "overrides", overrides::watch(Arc::clone(&app)));
+    if app.stored_rules.is_some() {
+        tasks::spawn(&app, "stored rules", stored_rules::watch(Arc::clone(&app)));
+    }
     tasks::spawn(&app, "freed memory", freed_memory::watch(Arc::clone(&app)));
     tasks::spawn(&app, "failed logins", failed_logins::report_suppressed(Arc::clone(&app)));
     if let Some(writer) = &server.snapshots {

@@ -23,6 +23,7 @@ use crate::serve::listen::{Tls, TlsFiles};
 use crate::serve::metrics::DescriptorMetrics;
 use crate::serve::settings::{ServeArgs, Settings, UnknownDomain, unread_variables};
 use crate::serve::status::{CertificateStatus, SnapshotStatus};
+use crate::serve::stored_rules::StoredRules;
 
 /// Time reserved to finish after the connections, including a first snapshot whose duration is unknown.
 const FINISH_TIME: Duration = Duration::from_millis(200);
@@ -51,13 +52,14 @@ impl RunningServer {
         let args = &settings.args;
         set_request_bounds(settings.request_bounds());
         let tls = load_tls(args)?;
-        let (domains, source) = match load_rules(args) {
-            Ok(rules) => rules,
-            Err(status) => return Ok(Err(status)),
+        // Errors in files are found before anything else is started.
+        let from_files = match args.has_stored_rules() {
+            true => None,
+            false => match load_rules(file_source(args), args) {
+                Ok(rules) => Some(rules),
+                Err(status) => return Ok(Err(status)),
+            },
         };
-        if let Some(warning) = unread_variables(args, &domains) {
-            tracing::warn!("{warning}");
-        }
         if args.global_shadow {
             tracing::warn!(
                 "global_shadow is on: limits are counted and reported, and no request is denied or delayed (hint: \
@@ -69,7 +71,27 @@ impl RunningServer {
         let (fleet, store_events) = fleet.unzip();
         let data_dir = lock_data_dir(settings)?;
         let clock = SystemClock::new();
-        let (store, restored) = restore_counters(args, data_dir.as_ref(), &clock);
+        let snapshot_dir = data_dir.as_ref().filter(|_| fleet.is_none());
+        let (store, restored) = restore_counters(args, snapshot_dir, &clock);
+        let overrides = overrides::start(runtime.handle(), fleet.as_ref(), data_dir.as_ref())?;
+        let stored_rules = match args.has_stored_rules() {
+            true => {
+                let copy_path = data_dir.as_ref().map(DataDir::rules_copy_path);
+                let start = StoredRules::start(Arc::clone(overrides.store()), copy_path, clock.now());
+                Some(runtime.block_on(start)?)
+            }
+            false => None,
+        };
+        let (domains, source) = match from_files {
+            Some(rules) => rules,
+            None => match load_rules(stored_rules.as_ref().map(StoredRules::source), args) {
+                Ok(rules) => rules,
+                Err(status) => return Ok(Err(status)),
+            },
+        };
+        if let Some(warning) = unread_variables(args, &domains) {
+            tracing::warn!("{warning}");
+        }
         let node_store = match &fleet {
             Some(fleet) => NodeStore::shared(Arc::clone(&fleet.store) as _, Arc::clone(&store)),
             None => NodeStore::Local(Arc::clone(&store)),
@@ -82,7 +104,7 @@ impl RunningServer {
                 UnknownDomain::Deny => rules::UnknownDomain::Deny,
             })
             .with_limits_max(args.limits_max.get())
-            .with_overrides(Arc::new(overrides::start(runtime.handle(), fleet.as_ref(), data_dir.as_ref())?));
+            .with_overrides(Arc::new(overrides));
         let descriptors = DescriptorMetrics {
             descriptors_max: args.descriptor_metrics_max,
             near_limit_ratio: args.near_limit_ratio,
@@ -93,6 +115,8 @@ impl RunningServer {
             fleet,
             negative_hits: args.negative_hits,
             ratelimit_headers: args.ratelimit_headers,
+            load_options: args.load_options(),
+            stored_rules,
             ..App::new(engine)
                 .with_denials(denials)
                 .with_descriptor_metrics(descriptors)
@@ -143,19 +167,20 @@ fn write_last_snapshot(writer: Arc<SnapshotWriter>) -> Result<SnapshotReport, St
     writer.stop().map_err(|error| error.to_string())
 }
 
-/// Locks the data directory, if snapshots are written. Counters of a shared store are never restored from snapshots.
+/// Locks the data directory. Counters of a shared store are never restored from snapshots, so such a node needs it only for
+/// a copy of its rules.
 fn lock_data_dir(settings: &Settings) -> Result<Option<DataDir>, Failure> {
-    match (&settings.args.data_dir, &settings.store) {
-        (Some(path), None) => DataDir::lock(path).map(Some),
-        (Some(path), Some(store)) => {
-            tracing::info!(
-                data_dir = %path.display(),
-                "no snapshots are written, because counters are in the store at {}", store.url
-            );
-            Ok(None)
+    let Some(path) = &settings.args.data_dir else { return Ok(None) };
+    if let Some(store) = &settings.store {
+        tracing::info!(
+            data_dir = %path.display(),
+            "no snapshots are written, because counters are in the store at {}", store.url
+        );
+        if !settings.args.has_stored_rules() {
+            return Ok(None);
         }
-        (None, _) => Ok(None),
     }
+    DataDir::lock(path).map(Some)
 }
 
 fn load_tls(args: &ServeArgs) -> Result<Option<Arc<Tls>>, Failure> {
@@ -165,11 +190,18 @@ fn load_tls(args: &ServeArgs) -> Result<Option<Arc<Tls>>, Failure> {
     Ok(Some(Arc::new(tls)))
 }
 
-/// Loads the rules, and their source unless they are the example. Prints errors.
-fn load_rules(args: &ServeArgs) -> Result<(Vec<Domain>, Option<Source>), CommandStatus> {
+/// The rules files, unless the rules are the example.
+fn file_source(args: &ServeArgs) -> Option<Source> {
+    (!args.rules.is_empty()).then(|| Source::new(args.rules.iter().cloned()))
+}
+
+/// Loads the rules of a source, or the example. Prints errors.
+fn load_rules(
+    source: Option<Source>,
+    args: &ServeArgs,
+) -> Result<(Vec<Domain>, Option<Source>), CommandStatus> {
     let options = args.load_options();
-    let mut source =
-        (!args.rules.is_empty()).then(|| Source::new(args.rules.iter().cloned()).with_options(options));
+    let mut source = source.map(|source| source.with_options(options));
     let loaded = match source.as_mut().map(Source::poll) {
         Some(SourceUpdate::Changed(loaded)) => Ok(loaded),
         Some(SourceUpdate::Invalid(report)) => Err(report),

@@ -36,7 +36,8 @@ pub struct ServeArgs {
     #[arg(long, env = "TIDEGATE_CONFIG", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub config: Option<PathBuf>,
 
-    /// A rules file, or a directory of rules files; may be repeated. Default: a built-in example
+    /// A rules file, or a directory of rules files; may be repeated. `store`: the rules are in the config store, see
+    /// `tidegate rules`. Default: a built-in example
     #[arg(long, env = "TIDEGATE_RULES", value_name = "PATH", value_delimiter = ',',
         value_hint = ValueHint::AnyPath)]
     pub rules: Vec<PathBuf>,

@@ -13,6 +13,13 @@ pub fn find_conflicts(args: &ServeArgs) -> Vec<String> {
     check_resp(args, &mut conflicts);
     check_secrets(args, &mut conflicts);
     check_store(args, &mut conflicts);
+    if args.has_stored_rules() && args.rules.len() > 1 {
+        conflicts.push(
+            "rules are both in the config store and in files (hint: push the files with `tidegate rules push`, and set \
+             only --rules store; a file named `store` is ./store)"
+                .to_owned(),
+        );
+    }
     conflicts
 }
 

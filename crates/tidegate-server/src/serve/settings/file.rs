@@ -13,7 +13,7 @@ use tidegate::rules::{FlatField, FlatFile, FlatValue, Report};
 use tidegate_core::text::did_you_mean;
 
 use super::args::SECRETS;
-use super::is_set;
+use super::{STORED_RULES, is_set};
 use crate::{regular_file, text};
 
 /// Arguments that the file cannot set.
@@ -94,7 +94,9 @@ fn find_setting<'c>(file: &mut FlatFile, command: &'c Command, field: &FlatField
 fn to_argument(setting: &Arg, value: &FlatValue, directory: &Path) -> OsString {
     let mut argument = OsString::from(format!("--{}=", setting.get_long().unwrap_or_default()));
     match (setting.get_value_hint(), value.text.strip_prefix("unix:")) {
-        (ValueHint::FilePath | ValueHint::DirPath | ValueHint::AnyPath, _) if !value.text.is_empty() => {
+        (ValueHint::FilePath | ValueHint::DirPath | ValueHint::AnyPath, _)
+            if !value.text.is_empty() && (setting.get_id() != "rules" || value.text != STORED_RULES) =>
+        {
             argument.push(directory.join(&value.text));
         }
         (ValueHint::Hostname, Some(path)) if !path.is_empty() => {

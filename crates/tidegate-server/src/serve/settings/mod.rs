@@ -45,6 +45,8 @@ pub use values::{
     RateLimitHeaders, RlsDetails, UnknownDomain,
 };
 
+/// The value of `rules` for rules in the config store. A file of this name is `./store`.
+const STORED_RULES: &str = "store";
 /// The largest secret file, in bytes.
 const SECRET_FILE_BYTES_MAX: u64 = 4 << 10;
 
@@ -64,6 +66,11 @@ pub struct Settings {
 }
 
 impl ServeArgs {
+    /// Whether the rules are in the config store.
+    pub fn has_stored_rules(&self) -> bool {
+        self.rules.iter().any(|path| path.as_os_str() == STORED_RULES)
+    }
+
     /// How to load rules files.
     pub fn load_options(&self) -> LoadOptions {
         let mut options = LoadOptions::default();

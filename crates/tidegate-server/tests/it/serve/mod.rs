@@ -20,6 +20,7 @@ pub mod server;
 mod shutdown;
 mod sockets;
 mod startup_warnings;
+mod stored_rules;
 mod system_limits;
 mod tls;
 

@@ -5,6 +5,7 @@
 //! rules.rs     the active rules
 //! signals.rs   signals of elastic limits
 //! overrides/   overrides of single keys
+//! stored_rules/ rules in the config store
 //! reset.rs     resets
 //! changes.rs   refunds, reloads
 //! ```
@@ -17,6 +18,7 @@ mod overrides;
 mod reset;
 mod rules;
 mod signals;
+mod stored_rules;
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -53,6 +55,11 @@ enum AdminEndpoint {
     Ready,
     Metrics,
     Rules,
+    PushRules,
+    RollBackRules,
+    EndRules,
+    RulesHistory,
+    RulesFiles,
     Signals,
     Signal,
     Refund,
@@ -67,11 +74,16 @@ enum AdminEndpoint {
     Index,
 }
 
-const ROUTES: [Route<AdminEndpoint>; 16] = [
+const ROUTES: [Route<AdminEndpoint>; 21] = [
     route("/healthz", "GET, HEAD", AdminEndpoint::Health),
     route("/readyz", "GET, HEAD", AdminEndpoint::Ready),
     route("/metrics", "GET, HEAD", AdminEndpoint::Metrics),
     route("/v1/rules", "GET, HEAD", AdminEndpoint::Rules),
+    route("/v1/rules/push", "POST", AdminEndpoint::PushRules),
+    route("/v1/rules/rollback", "POST", AdminEndpoint::RollBackRules),
+    route("/v1/rules/end", "POST", AdminEndpoint::EndRules),
+    route("/v1/rules/history", "GET, HEAD", AdminEndpoint::RulesHistory),
+    route("/v1/rules/files", "GET, HEAD", AdminEndpoint::RulesFiles),
     route("/v1/signals", "GET, HEAD", AdminEndpoint::Signals),
     route("/v1/signals/{name}", "GET, HEAD, PUT", AdminEndpoint::Signal),
     route("/v1/refund", "POST", AdminEndpoint::Refund),
@@ -149,6 +161,18 @@ impl AdminHandler<'_> {
             AdminEndpoint::Ready => health::readyz(app),
             AdminEndpoint::Metrics => health::metrics(app),
             AdminEndpoint::Rules => rules::page(app, &request)?,
+            AdminEndpoint::PushRules => {
+                routes::check_content_type(&request, JsonContentType::Required)?;
+                let bounds = Bounds { body_bytes_max: stored_rules::PUSH_BYTES_MAX, ..self.admin.bounds };
+                let body = body::read_body(request.into_body(), guard, &bounds).await?;
+                stored_rules::push(app, &body).await?
+            }
+            AdminEndpoint::RollBackRules => {
+                stored_rules::rollback(app, &self.json_body(request, guard).await?).await?
+            }
+            AdminEndpoint::EndRules => stored_rules::end(app, &self.json_body(request, guard).await?).await?,
+            AdminEndpoint::RulesHistory => stored_rules::history(app).await?,
+            AdminEndpoint::RulesFiles => stored_rules::files(app, &request).await?,
             AdminEndpoint::Signals => signals::list(app),
             AdminEndpoint::Signal => {
                 let name = signals::signal_name(request.uri().path());

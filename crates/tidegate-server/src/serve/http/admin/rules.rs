@@ -106,7 +106,7 @@ fn domain_json(domain: &CompiledDomain) -> Value {
     json!({ "name": domain.name(), "apply": apply, "rules": limiting_rules(domain).count() })
 }
 
-fn rule_json(domain: &str, rule: &Rule) -> Value {
+pub(super) fn rule_json(domain: &str, rule: &Rule) -> Value {
     let conditions = rule.conditions.iter().map(|condition| {
         json!({ "attribute": condition.attribute.to_string(), "is": pattern_text(&condition.pattern) })
     });

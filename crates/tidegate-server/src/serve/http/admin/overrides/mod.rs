@@ -33,7 +33,7 @@ pub(super) use list::{export, get};
 const RETRY_AFTER_SECONDS: &str = "1";
 
 /// The overrides of the server.
-fn cache(app: &App) -> Result<&Arc<OverrideCache>, ErrorReply> {
+pub(super) fn cache(app: &App) -> Result<&Arc<OverrideCache>, ErrorReply> {
     app.engine.overrides().ok_or_else(|| {
         let message = "this server has no overrides (hint: start it with `tidegate serve`)";
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, message).into_error_reply()

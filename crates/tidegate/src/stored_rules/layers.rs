@@ -13,7 +13,7 @@ const LAYERS_MAX: usize = 1_000;
 
 /// The rules that are in force: those of one revision, and emergency rules on top of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ActiveRules {
+pub struct LayeredRules {
     /// The layers. The first ones come first among the rules.
     pub layers: Vec<RulesLayer>,
 }
@@ -29,7 +29,7 @@ pub struct RulesLayer {
     pub files: Vec<RulesText>,
 }
 
-impl ActiveRules {
+impl LayeredRules {
     /// The files at an instant. The names of emergency files tell their revision.
     pub fn files(&self, now: Timestamp) -> Vec<RulesText> {
         let layers = self.layers.iter().filter(|layer| layer.expires_at.is_none_or(|end| end > now));
@@ -91,13 +91,13 @@ mod tests {
         let at = Timestamp::from_nanos;
         let file = |name: &str| RulesText { name: name.into(), text: "\u{0}\"".into() };
         let layer = |revision, expires_at| RulesLayer { revision, expires_at, files: vec![file("a.yaml")] };
-        let active = ActiveRules { layers: vec![layer(7, Some(at(10))), layer(3, None)] };
+        let active = LayeredRules { layers: vec![layer(7, Some(at(10))), layer(3, None)] };
         let names = |now| active.files(now).into_iter().map(|file| file.name).collect::<Vec<_>>();
         assert_eq!(names(at(9)), ["emergency-7/a.yaml".into(), "a.yaml".into()]);
         assert_eq!(names(at(10)), ["a.yaml".into()]);
         assert_eq!((active.revisions(at(9)), active.revisions(at(10))), (vec![7, 3], vec![3]));
         let copy = active.to_copy();
-        assert_eq!(ActiveRules::from_copy(&copy), Ok(active));
-        assert!(ActiveRules::from_copy(&copy[1..]).is_err());
+        assert_eq!(LayeredRules::from_copy(&copy), Ok(active));
+        assert!(LayeredRules::from_copy(&copy[1..]).is_err());
     }
 }
