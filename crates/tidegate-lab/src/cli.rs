@@ -10,6 +10,7 @@ use tidegate::AlgorithmName;
 
 use crate::bench::{self, Section};
 use crate::config_store::{ConfigStoreMeasurement, EngineName};
+use crate::overrides::{self, OverridesMeasurement};
 use crate::server::EmptyServerAddresses;
 use crate::snapshot::Measurement;
 use crate::spray::Spray;
@@ -39,6 +40,7 @@ Examples:
   cargo run --release -p tidegate-lab -- spray --keys 11000000 --limit '1 per day' --hot-limit '10 per minute' --step-ns 727
   cargo run --release -p tidegate-lab -- snapshot --keys 10000000
   cargo run --release -p tidegate-lab -- config-store --entries 10000000
+  cargo run --release -p tidegate-lab -- overrides
   cargo run -p tidegate-lab -- pictures";
 
 #[derive(Subcommand)]
@@ -49,6 +51,7 @@ enum Task {
     Spray(SprayArgs),
     Snapshot(SnapshotArgs),
     ConfigStore(ConfigStoreArgs),
+    Overrides(OverridesArgs),
     Pictures(PicturesArgs),
     Server(ServerArgs),
     Fleet(FleetArgs),
@@ -267,6 +270,23 @@ struct SnapshotChildArgs {
     directory: PathBuf,
 }
 
+/// Prints the CPU time of a server per decision with and without overrides, and how long an import takes.
+#[derive(Args)]
+struct OverridesArgs {
+    /// How many keys have an override
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=99_999_999))]
+    keys: u64,
+    /// Turns of each server
+    #[arg(long, default_value_t = 7)]
+    rounds: u16,
+    /// Decisions in a turn
+    #[arg(long, default_value_t = 1_000_000)]
+    decisions: u64,
+    /// The program to measure; default: the one of the same build
+    #[arg(long)]
+    tidegate: Option<PathBuf>,
+}
+
 /// Runs the subcommand that the arguments name.
 pub fn run() -> ExitCode {
     match Lab::parse().command {
@@ -278,6 +298,7 @@ pub fn run() -> ExitCode {
         Task::Pictures(args) => return draw(&args),
         Task::Snapshot(args) => return snapshot(args),
         Task::ConfigStore(args) => return measure_config_store(args),
+        Task::Overrides(args) => return measure_overrides(args),
         Task::ConfigStoreChild(ConfigStoreChildArgs { directory, from, file_bytes_max }) => {
             return config_store_child::run(&directory, from, file_bytes_max);
         }
@@ -402,6 +423,15 @@ fn measure_config_store(args: ConfigStoreArgs) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn measure_overrides(args: OverridesArgs) -> ExitCode {
+    overrides::run(&OverridesMeasurement {
+        keys: args.keys,
+        rounds: usize::from(args.rounds),
+        decisions: args.decisions,
+        tidegate: args.tidegate.unwrap_or_else(tidegate_of_same_build),
+    })
 }
 
 /// Cargo puts all programs of a build into one directory.

@@ -10,6 +10,7 @@
 //! tidegate-lab spray     more keys than fit into memory: does memory stay bounded, does a hot key stay limited?
 //! tidegate-lab snapshot  the cost of a snapshot, also for decisions made while it is written
 //! tidegate-lab config-store  overrides by the million in the config store: disk, load time, look-ups, memory
+//! tidegate-lab overrides  the cost of a decision with overrides, and of their import
 //! tidegate-lab pictures  one SVG per algorithm and pacer, in docs/pictures
 //! ```
 //!
@@ -34,6 +35,7 @@ mod goals;
 mod latency;
 pub mod matching;
 mod measure;
+pub mod overrides;
 pub mod pictures;
 pub mod process;
 mod protobuf;

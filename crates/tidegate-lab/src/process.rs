@@ -11,7 +11,12 @@ pub struct Resident {
 
 /// The resident memory of this process; `None` without `/proc`.
 pub fn resident() -> Option<Resident> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    resident_of(std::process::id())
+}
+
+/// The resident memory of a process; `None` if it has ended, or without `/proc`.
+pub(crate) fn resident_of(pid: u32) -> Option<Resident> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     Some(Resident { now_bytes: field(&status, "VmRSS:")?, peak_bytes: field(&status, "VmHWM:")? })
 }
 

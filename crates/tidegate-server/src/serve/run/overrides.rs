@@ -15,6 +15,7 @@ use crate::serve::App;
 use crate::serve::fleet::Fleet;
 use crate::serve::line_limiter::{LineBudget, LineLimiter};
 use crate::serve::rounding::SECOND_NS;
+use crate::size::ByteSize;
 
 /// How often the changes of the config store are read.
 const FEED_INTERVAL: Duration = Duration::from_millis(500);
@@ -31,6 +32,7 @@ pub fn start(
     runtime: &Handle,
     fleet: Option<&Fleet>,
     data_dir: Option<&DataDir>,
+    cache_max: ByteSize,
 ) -> Result<OverrideCache, Failure> {
     let store: Arc<dyn ConfigStore> = match (fleet, data_dir) {
         (Some(fleet), _) => {
@@ -50,7 +52,8 @@ pub fn start(
         }
     };
     let runtime = runtime.clone();
-    Ok(OverrideCache::builder().build(store, Arc::new(move |load| drop(runtime.spawn(load)))))
+    let builder = OverrideCache::builder().cache_bytes(cache_max.bytes());
+    Ok(builder.build(store, Arc::new(move |load| drop(runtime.spawn(load)))))
 }
 
 /// Warns if overrides are lost when Redis restarts.

@@ -186,6 +186,11 @@ pub struct ServeArgs {
     )]
     pub config_store: ConfigStoreLocation,
 
+    /// Maximum memory for overrides that were used lately: about 700 bytes each, and 100 bytes for a key without any
+    #[arg(long, env = "TIDEGATE_OVERRIDE_CACHE_MAX", value_name = "SIZE", default_value = "64MiB",
+        value_parser = crate::size::parse_memory_max, help_heading = "Overrides")]
+    pub override_cache_max: ByteSize,
+
     /// Certificate chain (PEM) for addresses with tls:, the server's certificate first
     #[arg(long, env = "TIDEGATE_TLS_CERT", value_name = "FILE", value_hint = ValueHint::FilePath,
         help_heading = "Access")]
