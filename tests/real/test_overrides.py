@@ -1,9 +1,12 @@
 """Overrides of single keys: in a fleet, after a kill, and while Redis is away."""
 
 import signal
+import subprocess
 import time
 
 import requests
+from harness.processes import Process
+from harness.tidegate import Tidegate
 from harness.waiting import DEADLINE_S, wait_for
 
 RULES = """
@@ -80,3 +83,56 @@ def test_overrides_in_the_data_directory_survive_a_kill(tidegate, tmp_path):
             assert status(server, f"banned-{earlier}") == 403
         statuses = [status(server, f"user-{round}") for _ in range(3)]
         assert statuses == [200, 200, 429]
+
+
+class SmallDisk:
+    """A file system of a few MiB, in a namespace of its own. Programs see it at `path` if they are started by `enter`."""
+
+    def __init__(self, directory, path, mebibytes):
+        path.mkdir()
+        script = f"mount -t tmpfs -o size={mebibytes}m none {path} && echo mounted && exec sleep infinity"
+        namespaces = ["unshare", "--user", "--map-root-user", "--mount"]
+        self.holder = Process([*namespaces, "sh", "-c", script], directory / "small-disk")
+        wait_for("the small disk is mounted", lambda: self.holder.must_run() or "mounted" in self.holder.stdout())
+        self.enter = ["nsenter", f"--target={self.holder.pid}", "--user", "--mount", "--preserve-credentials"]
+
+    def run(self, *command):
+        return subprocess.run([*self.enter, *command], capture_output=True, text=True, timeout=DEADLINE_S)
+
+    def stop(self):
+        self.holder.kill()
+
+
+def test_a_full_disk_refuses_edits_and_loses_nothing(binary, tmp_path, stopping):
+    disk = SmallDisk(tmp_path, tmp_path / "disk", mebibytes=64)
+    stopping.append(disk)
+    program = tmp_path / "tidegate"
+    program.write_text(f"#!/bin/sh\nexec {' '.join(disk.enter)} {binary} \"$@\"\n")
+    program.chmod(0o755)
+    flags = ["--data-dir", tmp_path / "disk/data"]
+    server = Tidegate(program, tmp_path, RULES, flags=flags, keeps_ports=True)
+    stopping.append(server)
+
+    def edit(user):
+        body = {"domain": "api", "rule": "per-user", "key": {"user": user}, "blocked": True}
+        return requests.put(server.admin + "/v1/overrides", json=body, timeout=DEADLINE_S)
+
+    assert edit("before").status_code == 200
+    # dd ends with an error when the disk is full.
+    filled = disk.run("dd", "if=/dev/zero", f"of={tmp_path}/disk/filler", "bs=64k")
+    assert "No space left" in filled.stderr, filled
+    refused = edit("during")
+    assert refused.status_code == 503, refused.text
+    assert "the disk of" in refused.json()["detail"] and refused.json()["hint"], refused.text
+    # Decisions go on, with the overrides that there are.
+    assert (status(server, "before"), status(server, "during")) == (429, 200)
+    # A server that is killed starts on the full disk, too.
+    server.process.kill()
+    server.restart()
+    assert (status(server, "before"), status(server, "during")) == (429, 200)
+    assert edit("during").status_code == 503
+    assert disk.run("rm", tmp_path / "disk/filler").returncode == 0
+    assert edit("after").status_code == 200
+    server.process.kill()
+    server.restart()
+    assert [status(server, user) for user in ("before", "during", "after")] == [429, 200, 429]
