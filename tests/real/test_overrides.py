@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import time
+from email.utils import parsedate_to_datetime
 
 import requests
 from harness.processes import Process
@@ -136,3 +137,25 @@ def test_a_full_disk_refuses_edits_and_loses_nothing(binary, tmp_path, stopping)
     server.process.kill()
     server.restart()
     assert [status(server, user) for user in ("before", "during", "after")] == [429, 200, 429]
+
+
+def test_an_override_expires_although_the_clock_steps_back(tidegate, parts, tmp_path):
+    offset = tmp_path / "offset"
+    offset.write_text("+0")
+    env = {
+        "LD_PRELOAD": str(parts / "bin/libfaketimeMT.so.1"),
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        "FAKETIME_TIMESTAMP_FILE": str(offset),
+        "FAKETIME_NO_CACHE": "1",
+    }
+    server = tidegate(RULES, env=env)
+    change(server, "POST", "v1/ban", {"key": {"user": "ann"}, "for": "3s"})
+    assert status(server, "ann") == 429
+    offset.write_text("-1h")
+    date = parsedate_to_datetime(requests.get(server.admin + "/healthz", timeout=DEADLINE_S).headers["date"])
+    assert date.timestamp() < time.time() - 3000, "the clock of the server stepped back"
+    wait_for("the ban ends", lambda: status(server, "ann") == 200)
+    # An override that is set after the step expires, too.
+    change(server, "POST", "v1/ban", {"key": {"user": "bob"}, "for": "2s"})
+    assert status(server, "bob") == 429
+    wait_for("the later ban ends", lambda: status(server, "bob") == 200)
