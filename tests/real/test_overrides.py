@@ -3,7 +3,6 @@
 import signal
 import subprocess
 import time
-from email.utils import parsedate_to_datetime
 
 import requests
 from harness.processes import Process
@@ -149,11 +148,10 @@ def test_an_override_expires_although_the_clock_steps_back(tidegate, parts, tmp_
         "FAKETIME_NO_CACHE": "1",
     }
     server = tidegate(RULES, env=env)
-    change(server, "POST", "v1/ban", {"key": {"user": "ann"}, "for": "3s"})
+    change(server, "POST", "v1/ban", {"key": {"user": "ann"}, "for": "10s"})
     assert status(server, "ann") == 429
     offset.write_text("-1h")
-    date = parsedate_to_datetime(requests.get(server.admin + "/healthz", timeout=DEADLINE_S).headers["date"])
-    assert date.timestamp() < time.time() - 3000, "the clock of the server stepped back"
+    wait_for("the server notices the step", lambda: "the wall clock was set back" in server.process.stderr())
     wait_for("the ban ends", lambda: status(server, "ann") == 200)
     # An override that is set after the step expires, too.
     change(server, "POST", "v1/ban", {"key": {"user": "bob"}, "for": "2s"})
