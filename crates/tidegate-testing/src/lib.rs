@@ -5,6 +5,7 @@
 
 #[cfg(feature = "config-store")]
 pub mod config_store;
+pub mod etcd_server;
 #[cfg(feature = "fake-store")]
 pub mod fake_store;
 pub mod golden_file;

@@ -51,6 +51,7 @@
 //! store/     the store interface, and the fallback over a shared store
 //! memory/    the store in memory, and its snapshots
 //! redis/     the store on Redis (feature `redis`)
+//! etcd/      leases in etcd (feature `etcd`)
 //! rules/     rules from files (feature `rules`)
 //! overrides/ limits of single keys, set while the server runs (feature `rules`)
 //! config/    the config store: the interface, and a store in memory (feature `rules`)
@@ -111,6 +112,7 @@
 //! | `calendar`, on by default | windows that are days, weeks or months of a time zone | jiff with its time zones |
 //! | `rules` | rules from files, and `Engine` | regex, a YAML parser |
 //! | `redis` | counters in Redis or Valkey, shared by many processes | tokio, TLS |
+//! | `etcd` | locks and other leases in etcd, which never grants a lock twice | tokio, TLS, hyper |
 //!
 //! The features are independent. With none of them, limiters (with every other kind of limit), locks and pacers work. A
 //! limit that needs a missing feature is an error that names the feature.
@@ -133,6 +135,9 @@ pub mod config;
 #[cfg(feature = "rules")]
 #[cfg_attr(docsrs, doc(cfg(feature = "rules")))]
 pub mod engine;
+#[cfg(all(feature = "etcd", not(loom)))]
+#[cfg_attr(docsrs, doc(cfg(feature = "etcd")))]
+pub mod etcd;
 pub mod guide;
 pub mod leases;
 pub mod limiter;
@@ -146,7 +151,7 @@ mod queue;
 #[cfg_attr(docsrs, doc(cfg(feature = "redis")))]
 pub mod redis;
 mod refused;
-#[cfg(any(feature = "redis", feature = "rules"))]
+#[cfg(any(feature = "etcd", feature = "redis", feature = "rules"))]
 mod regular_file;
 #[cfg(feature = "rules")]
 #[cfg_attr(docsrs, doc(cfg(feature = "rules")))]
@@ -156,6 +161,8 @@ pub mod store;
 #[cfg_attr(docsrs, doc(cfg(feature = "rules")))]
 pub mod stored_rules;
 mod sync;
+#[cfg(all(any(feature = "etcd", feature = "redis"), not(loom)))]
+mod tls;
 
 /// Snapshots: a memory store in a file, so that counters survive a restart. See the [guide](crate::guide::restarts).
 pub mod snapshot {

@@ -17,7 +17,7 @@ use super::metrics::{DecisionTimes, DescriptorMetrics, Metrics};
 use super::settings::{NegativeHits, RateLimitHeaders};
 use super::stored_rules::StoredRules;
 use super::unknown_domains::UnknownDomains;
-use super::{Drain, Fleet, Protocol, ReloadHandle, SharedInstant, Status, fleet};
+use super::{Drain, Fleet, LeaseStore, Protocol, ReloadHandle, SharedInstant, Status, fleet};
 
 /// The reason label of a request that matches more limits than a plan can hold.
 pub(super) const TOO_MANY_LIMITS: &str = "too_many_limits";
@@ -45,6 +45,8 @@ pub struct App {
     pub negative_hits: NegativeHits,
     /// The shared store of a fleet, if the engine uses one.
     pub fleet: Option<Fleet>,
+    /// The store of leases, if the engine has one beside that of the counters.
+    pub lease_store: Option<LeaseStore>,
     /// Which headers tell clients about their limits.
     pub ratelimit_headers: RateLimitHeaders,
     /// Warns about domains without rules.
@@ -79,6 +81,7 @@ impl App {
             failed_logins: FailedLogins::default(),
             negative_hits: NegativeHits::default(),
             fleet: None,
+            lease_store: None,
             ratelimit_headers: RateLimitHeaders::default(),
             unknown_domains: UnknownDomains::default(),
             connections_memory: Arc::new(ConnectionsMemory::unbounded()),

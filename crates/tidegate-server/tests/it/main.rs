@@ -3,6 +3,7 @@
 mod app;
 mod check;
 mod config_store;
+mod etcd_leases;
 mod grpc;
 mod http;
 mod redis_fleet;

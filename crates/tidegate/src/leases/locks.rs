@@ -39,6 +39,10 @@ use crate::{Clock, Limiter, SystemClock};
 /// is held. Its `ttl` is how long the lock outlives a holder that crashed. While the store does not answer, no lock is
 /// granted.
 ///
+/// Redis replicates asynchronously, so a failover of Redis can lose a lock, and grant it to a second holder. The second
+/// holder has a higher fencing token. In etcd (feature `etcd`) no failover loses a lock. The page `docs/locks.md` of the
+/// repository compares the stores.
+///
 #[cfg_attr(
     all(feature = "redis", not(loom)),
     doc = r#"
@@ -84,8 +88,8 @@ impl Default for Locks {
 }
 
 impl<S: Store> Locks<SystemClock, S> {
-    /// Locks in a store: an `Arc<MemoryStore>`, a `RedisStore`, or a [`Fallback`](crate::store::Fallback) over another
-    /// shared store. All `Locks` over one store share their locks, in any process.
+    /// Locks in a store: an `Arc<MemoryStore>`, a `RedisStore`, an `EtcdStore`, or a [`Fallback`](crate::store::Fallback)
+    /// over another shared store. All `Locks` over one store share their locks, in any process.
     pub fn with_store(store: impl IntoStore<Store = S>) -> Self {
         Self::with_store_and_clock(store, SystemClock::new())
     }

@@ -16,6 +16,7 @@
 //! guard.rs             a held lock over a shared store
 //! renewal.rs           renews it in the background
 //! fencing.rs           rejects holders whose lease has passed to another holder
+//! token_seal.rs        seals the tokens of leases in shared stores
 //! grant.rs             one lease for a plan with several concurrency limits
 //! ```
 
@@ -26,6 +27,8 @@ mod locks;
 mod locks_in_memory;
 mod locks_shared;
 mod renewal;
+#[cfg(all(any(feature = "etcd", feature = "redis"), not(loom)))]
+pub(crate) mod token_seal;
 
 pub use fencing::{FencingGuard, StaleFencingToken};
 pub use guard::LockGuard;

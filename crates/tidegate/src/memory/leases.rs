@@ -220,14 +220,14 @@ impl MemoryStore {
 }
 
 /// How long a lease of the plan lasts: the shortest ttl of its limits, and at most `ttl`.
-fn lease_ttl(plan: &Plan<'_>, ttl: Option<Nanos>) -> Nanos {
+pub(crate) fn lease_ttl(plan: &Plan<'_>, ttl: Option<Nanos>) -> Nanos {
     let limits = expiry_charges(plan).filter_map(concurrency_algorithm).map(Concurrency::ttl);
     limits.chain(ttl.map(at_least_min_ttl)).min().unwrap_or_default()
 }
 
 /// The charges that determine when a lease expires, and for which its token is sealed: the enforced ones. All charges
 /// if none is enforced, because observed limits come and go.
-fn expiry_charges<'a, 'p>(plan: &'a Plan<'p>) -> impl Iterator<Item = &'a Charge<'p>> {
+pub(crate) fn expiry_charges<'a, 'p>(plan: &'a Plan<'p>) -> impl Iterator<Item = &'a Charge<'p>> {
     let role = plan.enforced().find(is_lease).map_or(Role::Observed, |charge| charge.role);
     plan.charges().iter().filter(is_lease).filter(move |charge| charge.role == role)
 }

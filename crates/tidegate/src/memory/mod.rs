@@ -67,6 +67,8 @@ mod walk_tests;
 
 pub(crate) use forecast::{ForecastAdmission, ForecastRequest, StateForecast};
 pub use leases::{Lease, Release, Renewal};
+#[cfg(all(feature = "etcd", not(loom)))]
+pub(crate) use leases::{expiry_charges, lease_ttl};
 pub use outcomes::{Outcomes, OutcomesIntoIter};
 pub use snapshot::{
     RestoreStatus, Restored, SNAPSHOT_EVERY_MIN, SnapshotAttempts, SnapshotError, SnapshotReport,

@@ -7,26 +7,24 @@
 //! All nodes of a fleet need the same HMAC key, and their clients must not know it. It is made from the namespace and the
 //! password of the store. Without a password it is no secret: then the HMAC shows damaged tokens, but not forged ones.
 
-use ring::hmac;
 use tidegate_core::LeaseToken;
 
 use super::plan::{LeaseOwner, RedisCharge};
 use super::script::{lease_keys, owner_of};
 use crate::Lease;
+use crate::leases::token_seal::TokenSeal;
 use crate::store::{LeaseReply, Reply};
 
 /// Distinguishes this use of the password.
 const CONTEXT: &str = "tidegate lease token 2";
 /// The same for tokens of earlier versions, which have no ttl.
 const CONTEXT_WITHOUT_TTL: &str = "tidegate lease token 1";
-/// The random half of an owner, and as much of the HMAC.
-const HALF_BYTES: usize = 8;
 
 /// Seals and opens lease tokens.
 #[derive(Debug)]
 pub(super) struct LeaseSeal {
-    key: hmac::Key,
-    key_without_ttl: hmac::Key,
+    seal: TokenSeal,
+    seal_without_ttl: TokenSeal,
 }
 
 /// A genuine token.
@@ -40,11 +38,8 @@ pub(super) struct OpenedToken<'c> {
 impl LeaseSeal {
     /// For stores with this namespace and password.
     pub fn new(namespace: &str, password: &str) -> Self {
-        let key = |context: &str| {
-            let secret = [context, namespace, password].join("\0");
-            hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes())
-        };
-        Self { key: key(CONTEXT), key_without_ttl: key(CONTEXT_WITHOUT_TTL) }
+        let seal = |context: &str| TokenSeal::new([context, namespace, password]);
+        Self { seal: seal(CONTEXT), seal_without_ttl: seal(CONTEXT_WITHOUT_TTL) }
     }
 
     /// The reply for the caller: a lease that is held gets a sealed token.
@@ -71,21 +66,9 @@ impl LeaseSeal {
 
     /// The token with the seal of its lease: the random half of its owner, and half of the HMAC.
     fn sealed(&self, token: &LeaseToken, owner: LeaseOwner, key: &[u8]) -> LeaseToken {
-        let (grant, ttl) = (token.grant(), token.ttl());
-        let (random, _) = owner.split_at(HALF_BYTES);
-        let hmac_key = if ttl.is_some() { &self.key } else { &self.key_without_ttl };
-        let mut context = hmac::Context::with_key(hmac_key);
-        context.update(random);
-        context.update(&grant.expires.as_nanos().to_be_bytes());
-        context.update(&grant.fencing_token.get().to_be_bytes());
-        if let Some(ttl) = ttl {
-            context.update(&ttl.get().to_be_bytes());
-        }
-        context.update(key);
-        let tag = context.sign();
-        let mut seal = owner;
-        seal[HALF_BYTES..].copy_from_slice(&tag.as_ref()[..HALF_BYTES]);
-        LeaseToken::new(grant, u128::from_be_bytes(seal)).with_ttl(ttl)
+        let seal = if token.ttl().is_some() { &self.seal } else { &self.seal_without_ttl };
+        let [a, b, c, d, e, f, g, h, ..] = owner;
+        seal.sealed(token, [a, b, c, d, e, f, g, h], key)
     }
 }
 

@@ -57,11 +57,13 @@ pub use connection::{
     StoreEvent, WriteState,
 };
 pub use runtime::StoreRuntime;
-pub use settings::{ClientCertificate, RedisSettings};
+pub use settings::RedisSettings;
 pub use stats::{FailureCounts, StoreStats};
 pub use store::RedisStore;
 pub use tick::StoreTicks;
 pub use url::{StoreUrl, UrlError};
+
+pub use crate::tls::ClientCertificate;
 
 /// A [`Limiter`](crate::Limiter) whose counters are in Redis.
 pub type RedisLimiter<C = crate::SystemClock> = crate::Limiter<C, crate::store::Fallback<RedisStore>>;

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{EventHook, StoreRuntime, StoreTicks, StoreUrl, UrlError};
+use super::{ClientCertificate, EventHook, StoreRuntime, StoreTicks, StoreUrl, UrlError};
 
 /// The address of the store, and how to talk to it.
 #[derive(Clone, Debug)]
@@ -30,15 +30,6 @@ pub struct RedisSettings {
     pub runtime: StoreRuntime,
     /// Which clock drives the periodic work of the store.
     pub ticks: StoreTicks,
-}
-
-/// A certificate with its key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClientCertificate {
-    /// The certificate chain, as PEM.
-    pub certificate_file: PathBuf,
-    /// The private key, as PEM.
-    pub key_file: PathBuf,
 }
 
 impl RedisSettings {

@@ -116,7 +116,7 @@ impl StoreCounters {
     pub(super) fn count_failure(&self, failure: &StoreError) {
         let count = match failure {
             StoreError::TimedOut => &self.timed_out,
-            StoreError::BreakerOpen => &self.away,
+            StoreError::BreakerOpen | StoreError::Unreachable(_) => &self.away,
             StoreError::Overloaded => &self.overloaded,
             StoreError::Refused(_) => &self.refused,
             StoreError::Unreadable(key) => {

@@ -12,6 +12,8 @@ pub enum StoreError {
     BreakerOpen,
     /// Too many operations wait for the store, so this one was not started.
     Overloaded,
+    /// No server of the store can be reached. Carries the reasons.
+    Unreachable(Box<str>),
     /// The store answered with an error. Carries its text.
     Refused(Box<str>),
     /// The value of a key was not written by Tidegate. Carries the name of the key.
@@ -27,6 +29,7 @@ impl StoreError {
             Self::TimedOut => "timed_out",
             Self::BreakerOpen => "away",
             Self::Overloaded => "overloaded",
+            Self::Unreachable(_) => "unreachable",
             Self::Refused(_) => "refused",
             Self::Unreadable(_) => "unreadable",
             Self::RuntimeGone => "runtime_gone",
@@ -40,6 +43,7 @@ impl fmt::Display for StoreError {
             Self::TimedOut => f.write_str("the shared store did not answer in time"),
             Self::BreakerOpen => f.write_str("the shared store does not answer; it is asked again when it is back"),
             Self::Overloaded => f.write_str("too many requests wait for the shared store"),
+            Self::Unreachable(reasons) => write!(f, "the shared store cannot be reached: {reasons}"),
             Self::Refused(text) => write!(f, "the shared store refused: {text}"),
             Self::Unreadable(key) => write!(
                 f,

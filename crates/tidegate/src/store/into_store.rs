@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::{Fallback, NodeStore, Store};
-#[cfg(all(feature = "redis", not(loom)))]
+#[cfg(all(any(feature = "etcd", feature = "redis"), not(loom)))]
 use crate::memory::MEMORY_BYTES_DEFAULT;
 use crate::memory::MemoryStore;
 
-/// Converts to a store: a memory store, a store on Redis, or a [`Fallback`] over any other shared store.
+/// Converts to a store: a memory store, a store on Redis or etcd, or a [`Fallback`] over any other shared store.
 pub trait IntoStore {
     /// The resulting store.
     type Store: Store;
@@ -29,6 +29,18 @@ impl IntoStore for Arc<MemoryStore> {
 #[cfg(all(feature = "redis", not(loom)))]
 #[cfg_attr(docsrs, doc(cfg(feature = "redis")))]
 impl IntoStore for crate::redis::RedisStore {
+    type Store = Fallback<Self>;
+
+    fn into_store(self) -> Fallback<Self> {
+        Fallback::new(self, Arc::new(MemoryStore::bounded(MEMORY_BYTES_DEFAULT)))
+    }
+}
+
+/// While etcd does not answer, a limit with `on_store_failure: local` is decided in a memory store of at most 256 MiB.
+/// Locks are refused.
+#[cfg(all(feature = "etcd", not(loom)))]
+#[cfg_attr(docsrs, doc(cfg(feature = "etcd")))]
+impl IntoStore for crate::etcd::EtcdStore {
     type Store = Fallback<Self>;
 
     fn into_store(self) -> Fallback<Self> {

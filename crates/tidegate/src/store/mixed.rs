@@ -127,11 +127,8 @@ pub(super) fn ask(memory: &Arc<MemoryStore>, shared: &impl Store, ask: &Ask<'_, 
             let spawn = if is_released_by_store { None } else { shared.spawner() };
             let (memory, local, now) = (memory.clone(), split.local.clone(), ask.now);
             let release_lease = move |lease: Lease| release(&memory, &local, &lease.token, now);
-            Response::Later(Box::pin(RunToCompletion {
-                future: Some(Box::pin(split.decide(local_reply, later))),
-                spawn,
-                release_lease: Some(Box::new(release_lease)),
-            }))
+            let deciding = Box::pin(split.decide(local_reply, later));
+            Response::Later(Box::pin(RunToCompletion::new(deciding, spawn, release_lease)))
         }
     }
 }
@@ -150,18 +147,19 @@ struct MixedPlan {
     is_shared_failed: bool,
 }
 
-struct Stopwatch {
+/// Measures how long a store takes.
+pub(super) struct Stopwatch {
     clock: SystemClock,
     started: Timestamp,
 }
 
 impl Stopwatch {
-    fn start() -> Self {
+    pub fn start() -> Self {
         let clock = SystemClock::new();
         Self { started: clock.now(), clock }
     }
 
-    fn elapsed(&self) -> Nanos {
+    pub fn elapsed(&self) -> Nanos {
         Nanos::new(self.clock.now().as_nanos().saturating_sub(self.started.as_nanos()).into())
     }
 }
@@ -278,13 +276,24 @@ impl SplitPlan for MixedPlan {
     }
 }
 
-/// A future that runs to completion even if its caller drops it, because the local part may have to be refunded.
-struct RunToCompletion {
+/// A future that runs to completion even if its caller drops it, because a part of its plan may have to be refunded.
+pub(super) struct RunToCompletion {
     future: Option<ReplyFuture>,
-    /// Runs the future after a drop. Without it, the local part stays charged.
+    /// Runs the future after a drop. Without it, what was charged stays charged.
     spawn: Option<SpawnFn>,
     /// Releases a lease whose caller is gone.
     release_lease: Option<Box<dyn FnOnce(Lease) + Send>>,
+}
+
+impl RunToCompletion {
+    /// `spawn` runs the future after a drop, and then `release_lease` releases its lease.
+    pub fn new(
+        future: ReplyFuture,
+        spawn: Option<SpawnFn>,
+        release_lease: impl FnOnce(Lease) + Send + 'static,
+    ) -> Self {
+        Self { future: Some(future), spawn, release_lease: Some(Box::new(release_lease)) }
+    }
 }
 
 impl Future for RunToCompletion {
@@ -321,7 +330,7 @@ fn release(memory: &MemoryStore, plan: &OwnedPlan, token: &LeaseToken, now: Time
 }
 
 /// The decision of the enforced charges of a part.
-fn plan_decision(plan: &Plan<'_>, outcomes: &[Outcome]) -> OutcomeKind {
+pub(super) fn plan_decision(plan: &Plan<'_>, outcomes: &[Outcome]) -> OutcomeKind {
     let enforced = plan.charges().iter().zip(outcomes).filter(|(charge, _)| charge.role == Role::Enforced);
     enforced.map(|(_, outcome)| outcome.kind).max().unwrap_or(OutcomeKind::Allowed)
 }

@@ -6,11 +6,15 @@
 //! ```
 //!
 //! [`Fallback`] is a layer over a shared store: it decides in this process while that store does not answer.
+//! [`LeaseStore`] keeps leases in a store of their own.
 //! [`NodeStore`] is either kind, for a program that chooses at run time where to count.
 
 mod error;
 mod fallback;
 mod into_store;
+#[cfg(all(any(feature = "etcd", feature = "redis"), not(loom)))]
+pub(crate) mod key_name;
+mod lease_store;
 mod memory;
 mod mixed;
 mod node;
@@ -32,6 +36,7 @@ pub use crate::memory::{Outcomes, OutcomesIntoIter};
 pub use error::StoreError;
 pub use fallback::Fallback;
 pub use into_store::IntoStore;
+pub use lease_store::LeaseStore;
 pub use node::NodeStore;
 pub use reply::{LeaseReply, Reply, ReplyFuture, Response};
 pub use tidegate_core::{

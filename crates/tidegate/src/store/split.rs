@@ -145,7 +145,9 @@ pub(crate) fn all_ok<A, F>(replies: Vec<Result<A, F>>) -> Result<Vec<A>, Vec<Res
 }
 
 /// The outcomes of the parts, in the order of the plan.
-fn in_plan_order<'a, P: 'a>(parts: impl Iterator<Item = (&'a SplitPart<P>, Outcomes)>) -> Outcomes {
+pub(crate) fn in_plan_order<'a, P: 'a>(
+    parts: impl Iterator<Item = (&'a SplitPart<P>, Outcomes)>,
+) -> Outcomes {
     let mut ordered: SmallVec<[(usize, Outcome); 8]> =
         parts.flat_map(|(part, outcomes)| part.positions.iter().copied().zip(outcomes)).collect();
     ordered.sort_unstable_by_key(|(position, _)| *position);

@@ -92,9 +92,10 @@ mod tests {
         let file = |name: &str| RulesText { name: name.into(), text: "\u{0}\"".into() };
         let layer = |revision, expires_at| RulesLayer { revision, expires_at, files: vec![file("a.yaml")] };
         let active = LayeredRules { layers: vec![layer(7, Some(at(10))), layer(3, None)] };
-        let names = |now| active.files(now).into_iter().map(|file| file.name).collect::<Vec<_>>();
-        assert_eq!(names(at(9)), ["emergency-7/a.yaml".into(), "a.yaml".into()]);
-        assert_eq!(names(at(10)), ["a.yaml".into()]);
+        let names =
+            |now| active.files(now).into_iter().map(|file| file.name.into_string()).collect::<Vec<_>>();
+        assert_eq!(names(at(9)), ["emergency-7/a.yaml", "a.yaml"]);
+        assert_eq!(names(at(10)), ["a.yaml"]);
         assert_eq!((active.revisions(at(9)), active.revisions(at(10))), (vec![7, 3], vec![3]));
         let copy = active.to_copy();
         assert_eq!(LayeredRules::from_copy(&copy), Ok(active));

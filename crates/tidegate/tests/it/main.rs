@@ -7,10 +7,13 @@ mod config_store;
 mod engine;
 #[cfg(feature = "rules")]
 mod engine_fleet;
+#[cfg(feature = "etcd")]
+mod etcd_store;
 mod examples;
 mod executor;
 mod floods;
 mod golden;
+mod lease_suite;
 mod leases;
 mod limiter;
 mod mixed;

@@ -12,7 +12,7 @@ use super::routes;
 use crate::output;
 use crate::serve::rounding::MILLI_NS;
 use crate::serve::status::{CertificateStatus, OngoingFailure, RulesStatus, SnapshotStatus};
-use crate::serve::{App, Fleet};
+use crate::serve::{App, Fleet, LeaseStore};
 
 /// Maximum number of domains that are listed.
 const DOMAINS_NAMED_MAX: usize = 100;
@@ -92,6 +92,7 @@ fn verbose_json(app: &App, audience: Audience) -> Value {
             json!({ "kind": overrides.store().kind(), "feed_age_ms": overrides.stats().feed_age_ms })
         }),
         "fleet": app.fleet.as_ref().map(|fleet| fleet_json(fleet, audience)),
+        "lease_store": app.lease_store.as_ref().map(|leases| lease_store_json(leases, audience)),
         "snapshots": status.snapshots().map(|snapshots| snapshots_json(&snapshots, audience)),
         "certificate": status.certificate().map(|certificate| certificate_json(&certificate, audience)),
     });
@@ -118,6 +119,17 @@ fn fleet_json(fleet: &Fleet, audience: Audience) -> Value {
     if audience == Audience::Operators {
         json["url"] = fleet.url.as_str().into();
         json["away"] = away.map(|server| &*server.address).collect();
+    }
+    json
+}
+
+/// The store of leases. While it does not answer, concurrency limits are decided by `on_store_failure` of their rules.
+fn lease_store_json(leases: &LeaseStore, audience: Audience) -> Value {
+    let stats = leases.store.stats();
+    let failed: u64 = stats.failures.iter().map(|(_, count)| count).sum();
+    let mut json = json!({ "operations": stats.operations, "failures": failed });
+    if audience == Audience::Operators {
+        json["url"] = leases.url.as_str().into();
     }
     json
 }

@@ -1,7 +1,8 @@
-//! Metrics of the shared store of a fleet.
+//! Metrics of the shared store of a fleet, and of the store of leases.
 
 use std::sync::atomic::Ordering;
 
+use tidegate::etcd::EtcdStats;
 use tidegate::redis::{BreakerState, StoreStats, WriteState};
 use tidegate::rules::OnStoreFailure;
 
@@ -10,12 +11,25 @@ use super::exposition::{Exposition, MetricType};
 use crate::serve::App;
 
 impl Metrics {
-    /// Writes nothing if counters are in memory.
+    /// Writes nothing if counters and leases are in memory.
     pub(super) fn write_fleet(&self, page: &mut Exposition, app: &App) {
-        let Some(fleet) = &app.fleet else { return };
-        let stats = fleet.store.stats();
-        write_plans(page, &stats);
-        write_servers(page, &stats);
+        if let Some(leases) = &app.lease_store {
+            write_leases(page, &leases.store.stats());
+        }
+        if let Some(fleet) = &app.fleet {
+            let stats = fleet.store.stats();
+            write_plans(page, &stats);
+            write_servers(page, &stats);
+            let name = "tidegate_store_degraded";
+            let help = "1 while decisions are made without the shared store, else 0.";
+            page.single(name, MetricType::Gauge, help, u8::from(fleet.degraded_since().is_some()));
+        }
+        if app.fleet.is_some() || app.lease_store.is_some() {
+            self.write_degraded(page);
+        }
+    }
+
+    fn write_degraded(&self, page: &mut Exposition) {
         let name = "tidegate_store_degraded_decisions_total";
         let help = "Decisions without the shared store, by the policy that replaced it.";
         page.family(name, MetricType::Counter, help);
@@ -27,9 +41,32 @@ impl Metrics {
         let help = "Decisions without the shared store because a key in it is not a counter.";
         let count = self.unreadable_decisions.load(Ordering::Relaxed);
         page.single(name, MetricType::Counter, help, count);
-        let name = "tidegate_store_degraded";
-        let help = "1 while decisions are made without the shared store, else 0.";
-        page.single(name, MetricType::Gauge, help, u8::from(fleet.degraded_since().is_some()));
+    }
+}
+
+fn write_leases(page: &mut Exposition, stats: &EtcdStats) {
+    let counters = [
+        ("operations", "Operations on leases that etcd was asked for.", stats.operations),
+        ("calls", "Requests sent to members of etcd.", stats.calls),
+        ("calls_failed", "Requests that a member of etcd did not answer, or could not.", stats.calls_failed),
+        (
+            "conflicts",
+            "Acquisitions that were decided again, because another node took a lease of the key in between.",
+            stats.conflicts,
+        ),
+        (
+            "abandoned",
+            "Leases given back because their caller had given up, or their effect was unknown.",
+            stats.leases_abandoned,
+        ),
+    ];
+    for (what, help, count) in counters {
+        page.single(&format!("tidegate_lease_store_{what}_total"), MetricType::Counter, help, count);
+    }
+    let name = "tidegate_lease_store_failures_total";
+    page.family(name, MetricType::Counter, "Operations on leases that etcd did not answer, by reason.");
+    for (reason, count) in stats.failures {
+        page.sample(name, &[("reason", reason)], count);
     }
 }
 

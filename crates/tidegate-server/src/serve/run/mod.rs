@@ -30,6 +30,7 @@ mod data_dir;
 mod example;
 mod fleet_watch;
 mod freed_memory;
+mod lease_store;
 mod listeners;
 mod memory_limit;
 mod open_files;
@@ -130,7 +131,8 @@ async fn serve(settings: &Settings, server: &mut RunningServer) -> Result<DrainR
         tasks::spawn(&app, "store", fleet_watch::watch(Arc::clone(&app), events));
     }
     let store = app.fleet.as_ref().map_or("memory", |fleet| &*fleet.url);
-    tracing::info!(version = app.status.version(), store, "ready");
+    let lease_store = app.lease_store.as_ref().map_or("auto", |leases| &*leases.url);
+    tracing::info!(version = app.status.version(), store, lease_store, "ready");
     signals.wait_for_stop().await;
     let drain_max = server.drain_max(settings.args.drain_timeout);
     Ok(stop::drain(&app, &connections, drain_max, &mut signals).await)

@@ -6,13 +6,12 @@ use std::time::Duration;
 
 use tidegate::rules::{self, Domain, LoadedRules, Reloader, Source, SourceUpdate};
 use tidegate::snapshot::{RestoreStatus, Restored, SnapshotReport, SnapshotWriter};
-use tidegate::store::NodeStore;
 use tidegate::{Clock as _, Engine, MemoryStore, Nanos, SystemClock};
 use tokio::runtime::Runtime;
 
 use super::data_dir::DataDir;
 use super::reload::WatchedFiles;
-use super::{example, fleet_watch, overrides};
+use super::{example, fleet_watch, lease_store, overrides};
 use crate::check::is_unreadable;
 use crate::json::set_request_bounds;
 use crate::output::{self, CommandStatus, Failure};
@@ -69,6 +68,8 @@ impl RunningServer {
         let connect = |store| runtime.block_on(fleet_watch::connect(store, args));
         let fleet = settings.store.as_ref().map(connect).transpose()?;
         let (fleet, store_events) = fleet.unzip();
+        let connect_leases = |etcd| runtime.block_on(lease_store::connect(etcd));
+        let leases = settings.lease_store.as_ref().map(connect_leases).transpose()?;
         let data_dir = lock_data_dir(settings)?;
         let clock = SystemClock::new();
         let snapshot_dir = data_dir.as_ref().filter(|_| fleet.is_none());
@@ -93,10 +94,7 @@ impl RunningServer {
         if let Some(warning) = unread_variables(args, &domains) {
             tracing::warn!("{warning}");
         }
-        let node_store = match &fleet {
-            Some(fleet) => NodeStore::shared(Arc::clone(&fleet.store) as _, Arc::clone(&store)),
-            None => NodeStore::Local(Arc::clone(&store)),
-        };
+        let node_store = lease_store::node_store(fleet.as_ref(), leases.as_ref(), &store);
         let engine = Engine::with_store(domains, node_store, clock.clone())
             .map_err(|error| Failure::problem(error.to_string()))?
             .with_queue_max(args.queue_max.get())
@@ -114,6 +112,7 @@ impl RunningServer {
         let memory = ConnectionsMemory::new(args.connections_memory_max.bytes());
         let app = Arc::new(App {
             fleet,
+            lease_store: leases,
             negative_hits: args.negative_hits,
             ratelimit_headers: args.ratelimit_headers,
             load_options: args.load_options(),

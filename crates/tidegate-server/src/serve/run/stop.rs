@@ -76,10 +76,13 @@ pub async fn drain(
     }
 }
 
-/// Waits until all connections have ended and pending refunds have reached the shared store.
+/// Waits until all connections have ended and pending refunds and leases have reached the shared stores.
 async fn wait_for_connections(app: &App, connections: &TaskTracker) {
     connections.wait().await;
     if let Some(fleet) = &app.fleet {
         fleet.store.wait_for_refunds(Duration::MAX).await;
+    }
+    if let Some(leases) = &app.lease_store {
+        leases.store.wait_for_revocations(Duration::MAX).await;
     }
 }

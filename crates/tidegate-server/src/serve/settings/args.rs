@@ -13,7 +13,7 @@ use super::values::{
     self, CountingMode, LogFormat, LogKeys, LogLevel, MetricsAccess, NegativeHits, PrintAddresses,
     ProtectedMode, RateLimitHeaders, RlsDetails, UnknownDomain,
 };
-use super::{EnvoyRatelimitEnv, Secret, StoreLocation};
+use super::{EnvoyRatelimitEnv, LeaseStoreLocation, Secret, StoreLocation};
 use crate::config_store::ConfigStoreLocation;
 use crate::serve::listen::Address;
 use crate::size::ByteSize;
@@ -174,6 +174,37 @@ pub struct ServeArgs {
     #[arg(long, env = "TIDEGATE_STORE_KEY", value_name = "FILE", value_hint = ValueHint::FilePath,
         help_heading = "Shared store")]
     pub store_key: Option<PathBuf>,
+
+    /// Where to keep leases and locks: `auto` (where counters are), or the URL of an etcd, which never loses a lock
+    #[arg(
+        long,
+        env = "TIDEGATE_LEASE_STORE",
+        hide_env_values = true,
+        value_name = "URL",
+        default_value = "auto",
+        help_heading = "Lease store"
+    )]
+    pub lease_store: LeaseStoreLocation,
+
+    /// How long an operation on leases waits for etcd; then the rule's on_store_failure applies
+    #[arg(long, env = "TIDEGATE_LEASE_STORE_TIMEOUT", value_name = "TIME", default_value = "1s",
+        value_parser = values::store_timeout, help_heading = "Lease store")]
+    pub lease_store_timeout: Duration,
+
+    /// CA certificates (PEM) to verify an etcd with TLS, instead of the system's
+    #[arg(long, env = "TIDEGATE_LEASE_STORE_CA", value_name = "FILE", value_hint = ValueHint::FilePath,
+        help_heading = "Lease store")]
+    pub lease_store_ca: Option<PathBuf>,
+
+    /// Client certificate (PEM) for an etcd with TLS that asks for one
+    #[arg(long, env = "TIDEGATE_LEASE_STORE_CERT", value_name = "FILE", value_hint = ValueHint::FilePath,
+        help_heading = "Lease store")]
+    pub lease_store_cert: Option<PathBuf>,
+
+    /// Private key (PEM) of the client certificate
+    #[arg(long, env = "TIDEGATE_LEASE_STORE_KEY", value_name = "FILE", value_hint = ValueHint::FilePath,
+        help_heading = "Lease store")]
+    pub lease_store_key: Option<PathBuf>,
 
     /// Where to keep overrides: `auto` (on the Redis of --store, else in --data-dir, else in memory)
     #[arg(
@@ -411,4 +442,4 @@ pub struct ServeArgs {
 }
 
 /// Settings whose values must not be shown.
-pub const SECRETS: [&str; 4] = ["admin_token", "config_store", "resp_password", "store"];
+pub const SECRETS: [&str; 5] = ["admin_token", "config_store", "lease_store", "resp_password", "store"];

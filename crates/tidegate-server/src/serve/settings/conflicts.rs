@@ -1,6 +1,6 @@
 //! Settings that are valid one by one but contradict each other.
 
-use super::{ProtectedMode, ServeArgs, StoreLocation};
+use super::{LeaseStoreLocation, ProtectedMode, ServeArgs, StoreLocation};
 use crate::serve::Protocol;
 use crate::serve::listen::Address;
 
@@ -13,6 +13,7 @@ pub fn find_conflicts(args: &ServeArgs) -> Vec<String> {
     check_resp(args, &mut conflicts);
     check_secrets(args, &mut conflicts);
     check_store(args, &mut conflicts);
+    check_lease_store(args, &mut conflicts);
     if args.has_stored_rules() && args.rules.len() > 1 {
         conflicts.push(
             "rules are both in the config store and in files (hint: push the files with `tidegate rules push`, and set \
@@ -144,5 +145,26 @@ fn check_store(args: &ServeArgs, conflicts: &mut Vec<String>) {
     }
     if args.store_cert.is_some() != args.store_key.is_some() {
         conflicts.push("only one of store_cert and store_key is set (hint: set both or neither)".to_owned());
+    }
+}
+
+fn check_lease_store(args: &ServeArgs, conflicts: &mut Vec<String>) {
+    let set = [
+        ("lease_store_ca", args.lease_store_ca.is_some()),
+        ("lease_store_cert", args.lease_store_cert.is_some()),
+        ("lease_store_key", args.lease_store_key.is_some()),
+    ];
+    if args.lease_store == LeaseStoreLocation::Auto {
+        for (name, _) in set.iter().filter(|(_, is_set)| *is_set) {
+            conflicts.push(format!(
+                "{name} is set, but leases are where counters are (hint: set the lease store, as in --lease-store \
+                 etcds://10.0.0.1:2379, or remove {name})"
+            ));
+        }
+    }
+    if args.lease_store_cert.is_some() != args.lease_store_key.is_some() {
+        conflicts.push(
+            "only one of lease_store_cert and lease_store_key is set (hint: set both or neither)".to_owned(),
+        );
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! args.rs         all settings: flag, environment variable, default and help
-//! values.rs       types and parsers of their values; secret.rs for secrets, store.rs for the URL of a store
+//! values.rs       types and parsers of their values; secret.rs for secrets, store.rs for the URL of a store,
+//!                 lease_store.rs for that of a store of leases
 //! file.rs         reads the settings file, by the definitions in args.rs
 //! environment.rs  names the variable of a bad value, finds misspelled variables
 //! envoy_ratelimit/ the environment variables of envoyproxy/ratelimit
@@ -14,6 +15,7 @@ mod conflicts;
 mod environment;
 mod envoy_ratelimit;
 mod file;
+mod lease_store;
 mod secret;
 mod store;
 mod values;
@@ -25,6 +27,7 @@ use std::time::Duration;
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _};
+use tidegate::etcd::EtcdSettings;
 use tidegate::redis::RedisSettings;
 use tidegate::rules::{LoadOptions, Report};
 
@@ -38,6 +41,7 @@ pub use envoy_ratelimit::{
     EnvoyRatelimitEnv, MARKERS as ENVOY_RATELIMIT_MARKERS, Use as EnvoyRatelimitUse,
     VARIABLES as ENVOY_RATELIMIT_VARIABLES, Variable as EnvoyRatelimitVariable, unread_variables,
 };
+pub use lease_store::LeaseStoreLocation;
 pub use secret::{EmptySecret, Secret};
 pub use store::StoreLocation;
 pub use values::{
@@ -61,6 +65,8 @@ pub struct Settings {
     pub resp_password: Option<Secret>,
     /// The shared store, unless counters are in memory.
     pub store: Option<RedisSettings>,
+    /// The etcd for leases, unless they are where counters are.
+    pub lease_store: Option<EtcdSettings>,
     /// What the environment has that is ignored, for the log.
     pub warnings: Vec<String>,
 }
@@ -158,6 +164,10 @@ impl Settings {
             problems.push(problem);
             None
         });
+        let lease_store = lease_store::etcd_settings(&args).unwrap_or_else(|problem| {
+            problems.push(problem);
+            None
+        });
         if !problems.is_empty() {
             return Err(SettingsError::Problems(problems));
         }
@@ -165,6 +175,7 @@ impl Settings {
             admin_token: args.admin_token.clone().or(admin_token),
             resp_password: args.resp_password.clone().or(resp_password),
             store,
+            lease_store,
             warnings: Vec::new(),
             args,
         })

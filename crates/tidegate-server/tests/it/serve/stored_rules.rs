@@ -40,7 +40,7 @@ impl Operator {
     }
 
     fn write(&self, name: &str, limit: &str) -> String {
-        self.directory.write(name, &rules("per-user", limit))
+        self.directory.write(name, rules("per-user", limit))
     }
 }
 
@@ -109,7 +109,7 @@ fn emergency_rules_come_on_top_until_they_end() {
     let operator = Operator::start();
     let server = &operator.server;
     operator.must(&["push", &operator.write("rules.yaml", "5 per day")]);
-    let block = operator.directory.write("block.yaml", &rules("block", "deny"));
+    let block = operator.directory.write("block.yaml", rules("block", "deny"));
     let pushed = operator.must(&["push", &block, "--expires", "1h"]);
     assert_eq!(pushed, "+ api/block\nrevision 2: 1 change\n");
     assert_eq!(server.check("7"), 429);
@@ -135,10 +135,10 @@ fn rules_survive_a_restart() {
 #[test]
 fn a_server_with_files_says_that_it_does_not_use_a_push() {
     let directory = Directory::new();
-    let file = directory.write("rules.yaml", &rules("per-user", "5 per day"));
+    let file = directory.write("rules.yaml", rules("per-user", "5 per day"));
     let server = Server::start(&["--rules", &file]);
     let admin = format!("http://{}", server.address("admin"));
-    let deny = directory.write("deny.yaml", &rules("per-user", "deny"));
+    let deny = directory.write("deny.yaml", rules("per-user", "deny"));
     let run = tidegate(&["rules", "push", &deny, "--admin", &admin], "");
     assert!(run.code == Some(0) && run.err.contains("(hint: start it with --rules store)"), "{run:?}");
     assert_eq!(server.check("7"), 200);

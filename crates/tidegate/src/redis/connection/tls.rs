@@ -1,51 +1,26 @@
 //! TLS connections.
 
-use std::fs::File;
-use std::path::Path;
 use std::sync::Arc;
 
-use rustls_pki_types::pem::{self, PemObject};
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls_pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
-use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 use super::connect_error::{ConnectError, ConnectErrorKind};
+use crate::redis::RedisSettings;
 use crate::redis::url::Address;
-use crate::redis::{ClientCertificate, RedisSettings};
-use crate::regular_file;
+use crate::tls::client_config;
 
 /// The trusted root certificates, and the client certificate if there is one.
 pub(crate) struct Tls(TlsConnector);
 
 impl Tls {
     pub fn new(settings: &RedisSettings) -> Result<Self, ConnectError> {
-        let tls_error = |message: String, hint: &'static str| {
-            ConnectError::new(ConnectErrorKind::Tls, &settings.url, message, hint)
-        };
-        let roots = match &settings.ca_file {
-            Some(file) => load_roots(file),
-            None => load_system_roots(),
-        }
-        .map_err(|message| {
-            tls_error(message, "give the certificate of the CA that signed the server's, as PEM")
+        let config = client_config(settings.ca_file.as_deref(), settings.client_certificate.as_ref());
+        let config = config.map_err(|error| {
+            ConnectError::new(ConnectErrorKind::Tls, &settings.url, error.message, error.hint)
         })?;
-        let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .map_err(|error| tls_error(error.to_string(), "this is a bug in Tidegate: please report it"))?
-            .with_root_certificates(roots);
-        let config = match &settings.client_certificate {
-            None => builder.with_no_client_auth(),
-            Some(client) => load_client_certificate(client)
-                .and_then(|(chain, key)| {
-                    builder.with_client_auth_cert(chain, key).map_err(|error| error.to_string())
-                })
-                .map_err(|message| {
-                    tls_error(message, "give a certificate and the private key that belongs to it, as PEM")
-                })?,
-        };
         Ok(Self(TlsConnector::from(Arc::new(config))))
     }
 
@@ -71,46 +46,4 @@ impl Tls {
             )
         })
     }
-}
-
-fn load_roots(file: &Path) -> Result<RootCertStore, String> {
-    let mut roots = RootCertStore::empty();
-    for certificate in load_certificates(file)? {
-        roots.add(certificate).map_err(|error| format!("{}: {error}", file.display()))?;
-    }
-    Ok(roots)
-}
-
-fn load_system_roots() -> Result<RootCertStore, String> {
-    let native = rustls_native_certs::load_native_certs();
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(native.certs);
-    if roots.is_empty() {
-        return Err("this system has no root certificates".to_owned());
-    }
-    Ok(roots)
-}
-
-type CertificateAndKey = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
-
-fn load_client_certificate(client: &ClientCertificate) -> Result<CertificateAndKey, String> {
-    let chain = load_certificates(&client.certificate_file)?;
-    let key = open(&client.key_file)
-        .and_then(PrivateKeyDer::from_pem_reader)
-        .map_err(|error| format!("{}: {error}", client.key_file.display()))?;
-    Ok((chain, key))
-}
-
-fn load_certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    let certificates = open(file)
-        .and_then(|pem| CertificateDer::pem_reader_iter(pem).collect::<Result<Vec<_>, _>>())
-        .map_err(|error| format!("{}: {error}", file.display()))?;
-    if certificates.is_empty() {
-        return Err(format!("{} holds no certificate", file.display()));
-    }
-    Ok(certificates)
-}
-
-fn open(file: &Path) -> Result<File, pem::Error> {
-    regular_file::open(file).map_err(pem::Error::Io)
 }

@@ -1,5 +1,6 @@
 //! Leases and locks.
 
+mod conformance;
 mod guards;
 mod locks;
 mod memory;

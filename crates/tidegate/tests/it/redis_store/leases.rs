@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use tidegate::redis::RedisStore;
 use tidegate::store::{Counter, Plan};
-use tidegate::{FencingToken, Lease, Nanos, Release, Renewal, StoreError};
+use tidegate::{FencingToken, Lease, Release, Renewal, StoreError};
 
 use super::cluster::RedisCluster;
 use super::server::{RedisServer, wait_until};
 use super::setup::{
     Cacheable, LONG, StoreExt, charge, counter, decision, plan, remaining, store_with, stores,
 };
+use crate::lease_suite::Node;
 
 async fn acquire(store: &RedisStore, plan: &Plan<'_>) -> Option<Lease> {
     store.acquire(plan, None).await.unwrap().lease
@@ -20,90 +21,15 @@ fn lock() -> Counter {
     counter("lock", "{algorithm: concurrency, limit: 1, ttl: 1h}")
 }
 
-#[tokio::test]
-async fn one_process_acquires_and_another_renews_and_releases() {
+async fn three_nodes() -> (RedisServer, [Node; 3]) {
     let server = RedisServer::start();
-    let (stores, lock) = (stores(&server.url(), 2).await, lock());
-    let door = plan(&[charge("door", &lock, 1)]);
-    let lease = acquire(&stores[0], &door).await.unwrap();
-    assert_eq!(acquire(&stores[1], &door).await, None);
-    let Renewal::Renewed(renewed) = stores[1].renew(&door, &lease.token, None).await.unwrap() else {
-        panic!("it is held")
-    };
-    assert!(renewed.expires > lease.expires && renewed.fence == lease.fence);
-    // The token from before the renewal still works.
-    assert_eq!(stores[1].release(&door, &lease.token).await.unwrap(), Release::Released);
-    assert_eq!(stores[0].release(&door, &renewed.token).await.unwrap(), Release::AlreadyReleased);
-    assert_eq!(stores[0].renew(&door, &renewed.token, None).await.unwrap(), Renewal::AlreadyReleased);
-    let next = acquire(&stores[1], &door).await.unwrap();
-    assert!(next.fence > lease.fence);
-    // A token of another lease or of another key does not work.
-    assert_eq!(stores[0].release(&door, &lease.token).await.unwrap(), Release::AlreadyReleased);
-    let window = plan(&[charge("window", &lock, 1)]);
-    assert_eq!(stores[0].release(&window, &next.token).await.unwrap(), Release::WrongOwner);
-    assert_eq!(stores[0].renew(&window, &next.token, None).await.unwrap(), Renewal::WrongOwner);
-    assert_eq!(remaining(&stores[0], "door", &lock).await, 0);
+    let nodes = stores(&server.url(), 3).await.into_iter().map(Node::new).collect::<Vec<_>>();
+    (server, nodes.try_into().ok().unwrap())
 }
 
-/// The digits of a token, with its ttl.
-const DIGITS: usize = 80;
-
-/// A token authenticates the end, the fencing token and the ttl of its lease too, whether the lease is held or not.
-#[tokio::test]
-async fn a_token_with_a_changed_digit_is_invalid() {
-    let server = RedisServer::start();
-    let (stores, lock) = (stores(&server.url(), 1).await, lock());
-    let door = plan(&[charge("door", &lock, 1)]);
-    let lease = acquire(&stores[0], &door).await.unwrap();
-    let text = lease.token.to_string();
-    let changed = |digit: usize| {
-        let other = if &text[digit..=digit] == "0" { "1" } else { "0" };
-        format!("{}{other}{}", &text[..digit], &text[digit + 1..]).parse().unwrap()
-    };
-    for digit in 0..DIGITS {
-        let renewal = stores[0].renew(&door, &changed(digit), None).await.unwrap();
-        assert_eq!(renewal, Renewal::WrongOwner, "digit {digit}");
-        let release = stores[0].release(&door, &changed(digit)).await.unwrap();
-        assert_eq!(release, Release::WrongOwner, "digit {digit}");
-    }
-    assert_eq!(stores[0].release(&door, &lease.token).await.unwrap(), Release::Released);
-    for digit in 0..DIGITS {
-        assert_eq!(stores[0].release(&door, &changed(digit)).await.unwrap(), Release::WrongOwner);
-    }
-}
-
-#[tokio::test]
-async fn a_renewal_without_a_ttl_keeps_that_of_the_lease() {
-    let server = RedisServer::start();
-    let (stores, lock) = (stores(&server.url(), 2).await, lock());
-    let door = plan(&[charge("door", &lock, 1)]);
-    let (short, shorter) = (Nanos::new(30_000_000_000), Nanos::new(20_000_000_000));
-    let lease = stores[0].acquire(&door, Some(short)).await.unwrap().lease.unwrap();
-    // Another node knows only the text of the token.
-    let token = lease.token.to_string().parse().unwrap();
-    let renewed_for = async |token, ttl| match stores[1].renew(&door, token, ttl).await.unwrap() {
-        Renewal::Renewed(renewed) => renewed,
-        missing => panic!("{missing:?}"),
-    };
-    let renewed = renewed_for(&token, None).await;
-    assert_eq!((renewed.ttl(), renewed.token.ttl()), (short, Some(short)), "the limit has an hour");
-    let renewed = renewed_for(&renewed.token, Some(shorter)).await;
-    assert_eq!(renewed_for(&renewed.token, None).await.ttl(), shorter, "the last one counts");
-    let cut = token.to_string()[..64].parse().unwrap();
-    assert_eq!(stores[1].renew(&door, &cut, None).await.unwrap(), Renewal::WrongOwner, "the ttl is sealed");
-}
-
-#[tokio::test]
-async fn an_expired_lease_is_free_again() {
-    let server = RedisServer::start();
-    let (stores, lock) = (stores(&server.url(), 1).await, lock());
-    let door = plan(&[charge("door", &lock, 1)]);
-    let short = Some(Nanos::new(20_000_000));
-    let lease = stores[0].acquire(&door, short).await.unwrap().lease.unwrap();
-    let next = wait_until(async || acquire(&stores[0], &door).await).await;
-    assert!(next.fence > lease.fence);
-    assert_eq!(stores[0].release(&door, &lease.token).await.unwrap(), Release::Expired);
-    assert_eq!(stores[0].renew(&door, &lease.token, None).await.unwrap(), Renewal::Expired);
+/// What every lease store promises.
+mod conformance {
+    crate::lease_suite::lease_suite!(super::three_nodes);
 }
 
 #[tokio::test]
