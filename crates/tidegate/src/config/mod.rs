@@ -6,6 +6,7 @@
 //! ```text
 //! mod.rs     the interface: ConfigStore
 //! memory.rs  a config store in memory, for tests and for servers without a data directory
+//! page.rs    merges the pages of shards
 //! error.rs   why a config store did not answer
 //! ```
 //!
@@ -14,6 +15,7 @@
 
 mod error;
 mod memory;
+mod page;
 
 use std::fmt;
 use std::future::Future;
@@ -21,6 +23,7 @@ use std::pin::Pin;
 
 pub use error::ConfigStoreError;
 pub use memory::MemoryConfigStore;
+pub use page::{MergedPage, ShardPage, merge_pages, shard_share};
 
 /// The longest key, in bytes. The smallest bound of the databases that implement [`ConfigStore`].
 pub const CONFIG_KEY_BYTES_MAX: usize = 1_024;
