@@ -3,6 +3,8 @@
 mod app;
 mod check;
 mod config_store;
+#[cfg(feature = "dynamodb")]
+mod dynamodb_store;
 mod grpc;
 mod http;
 mod redis_fleet;
