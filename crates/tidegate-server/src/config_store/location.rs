@@ -4,6 +4,12 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use tidegate::config::ConfigStore;
+use tokio::runtime::Handle;
+
+#[cfg(feature = "dynamodb")]
+use super::dynamodb::{DynamoConfigStore, DynamoSettings};
+
 /// The value for the config store that fits the other settings.
 const AUTO: &str = "auto";
 
@@ -26,12 +32,49 @@ impl ConfigStoreLocation {
     /// Checks the URL, without a connection.
     pub fn check(&self) -> Result<(), LocationError> {
         let Self::Url(url) = self else { return Ok(()) };
-        let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
-        Err(LocationError::unknown(scheme))
+        match scheme_of(url) {
+            #[cfg(feature = "dynamodb")]
+            "dynamodb" => DynamoSettings::parse(url, variable).map(drop).map_err(LocationError::new),
+            scheme => Err(LocationError::unknown(scheme)),
+        }
+    }
+
+    /// Opens the store at the URL, without a connection. `None` for the store that fits the other settings.
+    #[cfg_attr(
+        not(feature = "dynamodb"),
+        allow(unused_variables, reason = "no store of this build needs it")
+    )]
+    pub fn open(&self, runtime: &Handle) -> Result<Option<Arc<dyn ConfigStore>>, LocationError> {
+        let Self::Url(url) = self else { return Ok(None) };
+        match scheme_of(url) {
+            #[cfg(feature = "dynamodb")]
+            "dynamodb" => {
+                let store = DynamoSettings::parse(url, variable)
+                    .and_then(|settings| DynamoConfigStore::open(settings, variable, runtime));
+                Ok(Some(Arc::new(store.map_err(LocationError::new)?)))
+            }
+            scheme => Err(LocationError::unknown(scheme)),
+        }
     }
 }
 
+/// The part of a URL before `://`.
+fn scheme_of(url: &str) -> &str {
+    url.split_once("://").map_or("", |(scheme, _)| scheme)
+}
+
+/// A variable of the environment.
+#[cfg(feature = "dynamodb")]
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
 impl LocationError {
+    #[cfg(feature = "dynamodb")]
+    fn new(problem: String) -> Self {
+        Self(problem.into())
+    }
+
     fn unknown(scheme: &str) -> Self {
         let scheme: String = scheme.chars().filter(char::is_ascii_alphanumeric).take(20).collect();
         let problem = match &*scheme {
@@ -39,7 +82,12 @@ impl LocationError {
                 "the config store is on Redis if counters are there (hint: set --store, and leave config_store at auto)"
                     .to_owned()
             }
-            _ => format!("no config store has the scheme `{scheme}` (hint: auto)"),
+            "dynamodb" => {
+                "this binary has no support for DynamoDB (hint: build it with `cargo build --release -p tidegate-server \
+                 --features dynamodb`)"
+                    .to_owned()
+            }
+            _ => format!("no config store has the scheme `{scheme}` (hint: auto, or dynamodb://TABLE?region=REGION)"),
         };
         Self(problem.into())
     }
@@ -84,5 +132,19 @@ mod tests {
         let error = location.check().unwrap_err().to_string();
         assert!(error.contains("`nosuch`") && !error.contains("hunter2"), "{error}");
         assert_eq!("auto".parse(), Ok(ConfigStoreLocation::Auto));
+    }
+
+    #[cfg(feature = "dynamodb")]
+    #[test]
+    fn urls_of_dynamodb_are_checked() {
+        let location = |url: &str| url.parse::<ConfigStoreLocation>().unwrap();
+        assert_eq!(location("dynamodb://table?region=us-east-1").check(), Ok(()));
+        assert!(location("dynamodb://?region=us-east-1").check().is_err());
+    }
+
+    #[test]
+    fn a_build_without_dynamodb_says_how_to_get_it() {
+        let error = LocationError::unknown("dynamodb").to_string();
+        assert!(error.contains("--features dynamodb"), "{error}");
     }
 }

@@ -2,13 +2,18 @@
 //!
 //! ```text
 //! embedded/    one file in the data directory, on redb
+//! dynamodb/    a table on DynamoDB's API (feature `dynamodb`)
 //! location.rs  which config store the settings name
 //! ```
 //!
 //! `tidegate::config` has the interface. `serve/run/overrides.rs` opens the store that the settings name.
 
+#[cfg(feature = "dynamodb")]
+mod dynamodb;
 mod embedded;
 mod location;
 
+#[cfg(feature = "dynamodb")]
+pub use dynamodb::{DynamoConfigStore, DynamoSettings, MissingTable};
 pub use embedded::{CONFIG_FILE, EmbeddedConfigOptions, EmbeddedConfigStore, FILTER_BYTES_MAX_DEFAULT};
 pub use location::{ConfigStoreLocation, LocationError};

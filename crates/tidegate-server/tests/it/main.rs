@@ -3,6 +3,8 @@
 mod app;
 mod check;
 mod config_store;
+#[cfg(feature = "dynamodb")]
+mod dynamodb_store;
 mod etcd_leases;
 mod grpc;
 mod http;

@@ -6,6 +6,7 @@
 //! ```text
 //! mod.rs     the interface: ConfigStore
 //! memory.rs  a config store in memory, for tests and for servers without a data directory
+//! page.rs    merges the pages of shards
 //! error.rs   why a config store did not answer
 //! record.rs  values as JSON, with a format number
 //! ```
@@ -15,6 +16,7 @@
 
 mod error;
 mod memory;
+mod page;
 mod record;
 
 use std::fmt;
@@ -23,6 +25,7 @@ use std::pin::Pin;
 
 pub use error::ConfigStoreError;
 pub use memory::MemoryConfigStore;
+pub use page::{MergedPage, ShardPage, merge_pages, shard_share};
 pub use record::RecordError;
 pub(crate) use record::{Fields, encode_record, put};
 

@@ -74,8 +74,13 @@ impl RunningServer {
         let clock = SystemClock::new();
         let snapshot_dir = data_dir.as_ref().filter(|_| fleet.is_none());
         let (store, restored) = restore_counters(args, snapshot_dir, &clock);
-        let overrides =
-            overrides::start(runtime.handle(), fleet.as_ref(), data_dir.as_ref(), args.override_cache_max)?;
+        let overrides = overrides::start(
+            runtime.handle(),
+            &args.config_store,
+            fleet.as_ref(),
+            data_dir.as_ref(),
+            args.override_cache_max,
+        )?;
         let stored_rules = match args.has_stored_rules() {
             true => {
                 let copy_path = data_dir.as_ref().map(DataDir::rules_copy_path);

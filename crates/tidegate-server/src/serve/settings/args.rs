@@ -206,7 +206,8 @@ pub struct ServeArgs {
         help_heading = "Lease store")]
     pub lease_store_key: Option<PathBuf>,
 
-    /// Where to keep overrides: `auto` (on the Redis of --store, else in --data-dir, else in memory)
+    /// Where to keep overrides: `auto` (on the Redis of --store, else in --data-dir, else in memory), or the URL of a database
+    /// (docs/overrides.md)
     #[arg(
         long,
         env = "TIDEGATE_CONFIG_STORE",

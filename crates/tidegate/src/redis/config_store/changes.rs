@@ -4,10 +4,12 @@ use redis::Value;
 
 use super::call::ShardCall;
 use super::error::unexpected_reply;
-use super::page::{MergedPage, ShardPage, merge, share_of};
-use super::shard::{Shard, ShardKey};
+use super::shard::{SHARDS, Shard, ShardKey};
 use super::{ConfigScript, RedisConfigStore};
-use crate::config::{CONFIG_PAGE_MAX, Changes, ConfigStoreError, ConfigVersion};
+use crate::config::{
+    CONFIG_PAGE_MAX, Changes, ConfigStoreError, ConfigVersion, MergedPage, ShardPage, merge_pages,
+    shard_share,
+};
 
 /// How often clocks are raised in one call at most. Once is enough, or twice if a shard is new. If Redis refuses writes,
 /// clocks stay behind, and the caller gets some changes again.
@@ -56,7 +58,7 @@ impl RedisConfigStore {
         changes_max: usize,
     ) -> Result<Changes, ConfigStoreError> {
         let changes_max = changes_max.clamp(1, CONFIG_PAGE_MAX);
-        let share = share_of(changes_max);
+        let share = shard_share(changes_max, SHARDS);
         let read = LogRead { since: since.get(), entries_max: share, purpose: ReadPurpose::Continue };
         let logs = self.read_logs(read).await?;
         let clock = ConfigVersion::new(least_clock(&logs));
@@ -68,7 +70,8 @@ impl RedisConfigStore {
             let has_more = log.entries.len() >= share;
             ShardPage { items: log.entries, has_more }
         });
-        let MergedPage { items, has_more } = merge(pages, changes_max, |entry: &LogEntry| &entry.version);
+        let MergedPage { items, has_more } =
+            merge_pages(pages, changes_max, |entry: &LogEntry| &entry.version);
         let next = match items.last() {
             Some(last) if has_more => clock.min(ConfigVersion::new(last.version)),
             _ => clock,

@@ -6,7 +6,6 @@
 //! write.rs        writes, in calls of bounded size                        ../lua/config_write.lua
 //! changes.rs      changes after a version, from the logs of all shards    ../lua/config_changes.lua
 //! scan.rs         pages of entries in byte order, from all shards         ../lua/config_scan.lua
-//! page.rs         merges the pages of the shards
 //! call.rs         sends commands to shards, on the connections of the counters
 //! error.rs        what an error of Redis means for the caller
 //! persistence.rs  whether Redis keeps its data
@@ -73,7 +72,6 @@
 mod call;
 mod changes;
 mod error;
-mod page;
 mod persistence;
 mod scan;
 mod shard;

@@ -4,11 +4,13 @@ use redis::Value;
 
 use super::call::ShardCall;
 use super::error::unexpected_reply;
-use super::page::{MergedPage, ShardPage, merge, share_of};
 use super::shard::{SHARDS, Shard, ShardKey};
 use super::store::parse_entry;
 use super::{ConfigScript, RedisConfigStore};
-use crate::config::{CONFIG_PAGE_MAX, ConfigEntry, ConfigStoreError, Scan, ScanPage};
+use crate::config::{
+    CONFIG_PAGE_MAX, ConfigEntry, ConfigStoreError, MergedPage, Scan, ScanPage, ShardPage, merge_pages,
+    shard_share,
+};
 
 /// About how many bytes of values a page has at most. Decisions wait while a page is sent on their connection.
 const PAGE_BYTES_MAX: usize = 1 << 20;
@@ -16,13 +18,15 @@ const PAGE_BYTES_MAX: usize = 1 << 20;
 impl RedisConfigStore {
     pub(super) async fn scan_page(&self, scan: Scan<'_>) -> Result<ScanPage, ConfigStoreError> {
         let entries_max = scan.entries_max.clamp(1, CONFIG_PAGE_MAX);
-        let calls = Shard::all().map(|shard| self.scan_call(shard, scan, share_of(entries_max))).collect();
+        let calls =
+            Shard::all().map(|shard| self.scan_call(shard, scan, shard_share(entries_max, SHARDS))).collect();
         let replies = self.send_all(calls).await?;
         let parse = |(shard, reply): (Shard, &Value)| {
             parse_reply(reply).ok_or_else(|| unexpected_reply(shard, reply))
         };
         let pages = Shard::all().zip(&replies).map(parse).collect::<Result<Vec<_>, _>>()?;
-        let MergedPage { items, has_more } = merge(pages, entries_max, |entry: &ConfigEntry| &*entry.key);
+        let MergedPage { items, has_more } =
+            merge_pages(pages, entries_max, |entry: &ConfigEntry| &*entry.key);
         Ok(ScanPage { entries: items, has_more })
     }
 

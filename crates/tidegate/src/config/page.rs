@@ -1,13 +1,11 @@
-//! Merges the pages of the shards into one page.
+//! Merges the pages of the shards into one page, for stores that spread their entries over shards.
 //!
 //! Each shard returns the first of its items in order. A shard that has more may follow with any item after the last one
-//! it returned, so the merged page ends there. If every shard were asked for a whole page, 16 times as much would be read
-//! as is returned. So each is asked for its share and some more. If the share of one shard was too small, the page is
+//! it returned, so the merged page ends there. If every shard of 16 were asked for a whole page, 16 times as much
+//! would be read as is returned. So each is asked for its share and some more. If the share of one shard was too small, the page is
 //! shorter than it could be, and the caller continues from its end.
 
 use std::borrow::Borrow;
-
-use super::shard::SHARDS;
 
 /// How much more than its share a shard is asked for, in standard deviations. Hashing spreads the items of a page over the
 /// shards at random. With three of them, nearly every page is full.
@@ -16,7 +14,9 @@ const SHARE_DEVIATIONS: usize = 3;
 const SHARE_MIN: usize = 4;
 
 /// The items of one shard, in order.
-pub(super) struct ShardPage<T> {
+#[derive(Clone, Debug)]
+pub struct ShardPage<T> {
+    /// The items.
     pub items: Vec<T>,
     /// Whether the shard has more.
     pub has_more: bool,
@@ -24,20 +24,21 @@ pub(super) struct ShardPage<T> {
 
 /// The items of all shards, in order.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct MergedPage<T> {
+pub struct MergedPage<T> {
+    /// The items.
     pub items: Vec<T>,
     /// Whether there are more. If so, there is at least one item.
     pub has_more: bool,
 }
 
-/// How many items to ask each shard for, if a page has up to `items_max`.
-pub(super) fn share_of(items_max: usize) -> usize {
-    let even_share = items_max / SHARDS;
+/// How many items to ask each of `shards` for, if a page has up to `items_max`.
+pub fn shard_share(items_max: usize, shards: usize) -> usize {
+    let even_share = items_max / shards.max(1);
     (even_share + SHARE_DEVIATIONS * even_share.isqrt() + SHARE_MIN).min(items_max)
 }
 
 /// Merges pages by the key of their items. A page that has more must have at least one item.
-pub(super) fn merge<T, K: Ord + ToOwned + ?Sized>(
+pub fn merge_pages<T, K: Ord + ToOwned + ?Sized>(
     pages: impl IntoIterator<Item = ShardPage<T>>,
     items_max: usize,
     key: impl Fn(&T) -> &K,
@@ -62,14 +63,14 @@ pub(super) fn merge<T, K: Ord + ToOwned + ?Sized>(
 
 #[cfg(test)]
 mod tests {
-    use super::{MergedPage, ShardPage, merge, share_of};
+    use super::{MergedPage, ShardPage, merge_pages, shard_share};
 
     fn page(items: &[u32], has_more: bool) -> ShardPage<u32> {
         ShardPage { items: items.to_vec(), has_more }
     }
 
     fn merged(pages: impl IntoIterator<Item = ShardPage<u32>>, items_max: usize) -> (Vec<u32>, bool) {
-        let MergedPage { items, has_more } = merge(pages, items_max, |item| item);
+        let MergedPage { items, has_more } = merge_pages(pages, items_max, |item| item);
         (items, has_more)
     }
 
@@ -88,6 +89,9 @@ mod tests {
 
     #[test]
     fn shares_are_larger_than_even_ones() {
-        assert_eq!([1, 3, 16, 100, 1_600, 10_000].map(share_of), [1, 3, 8, 16, 134, 704]);
+        assert_eq!(
+            [1, 3, 16, 100, 1_600, 10_000].map(|items_max| shard_share(items_max, 16)),
+            [1, 3, 8, 16, 134, 704]
+        );
     }
 }
