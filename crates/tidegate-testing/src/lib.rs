@@ -7,6 +7,7 @@
 pub mod config_store;
 #[cfg(feature = "fake-store")]
 pub mod fake_store;
+pub mod ferretdb_server;
 pub mod golden_file;
 pub mod redis_server;
 

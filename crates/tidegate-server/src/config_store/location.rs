@@ -4,6 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use tidegate::config::ConfigStore;
+use tokio::runtime::Handle;
+
 /// The value for the config store that fits the other settings.
 const AUTO: &str = "auto";
 
@@ -26,12 +29,67 @@ impl ConfigStoreLocation {
     /// Checks the URL, without a connection.
     pub fn check(&self) -> Result<(), LocationError> {
         let Self::Url(url) = self else { return Ok(()) };
-        let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
-        Err(LocationError::unknown(scheme))
+        match scheme_of(url) {
+            "mongodb" | "mongodb+srv" => mongodb::check(url),
+            scheme => Err(LocationError::unknown(scheme)),
+        }
+    }
+
+    /// The store at the URL, if one is named. Does not wait for a connection.
+    pub fn open(&self, runtime: &Handle) -> Result<Option<Arc<dyn ConfigStore>>, LocationError> {
+        let Self::Url(url) = self else { return Ok(None) };
+        match scheme_of(url) {
+            "mongodb" | "mongodb+srv" => mongodb::open(url, runtime).map(Some),
+            scheme => Err(LocationError::unknown(scheme)),
+        }
+    }
+}
+
+fn scheme_of(url: &str) -> &str {
+    url.split_once("://").map_or("", |(scheme, _)| scheme)
+}
+
+#[cfg(feature = "mongodb")]
+mod mongodb {
+    use super::{Arc, ConfigStore, Handle, LocationError};
+    use crate::config_store::mongodb::{MongoConfigOptions, MongoConfigStore, MongoUrl};
+
+    fn parse(url: &str) -> Result<MongoUrl, LocationError> {
+        MongoUrl::parse(url).map_err(|error| LocationError(error.to_string().into()))
+    }
+
+    pub(super) fn check(url: &str) -> Result<(), LocationError> {
+        parse(url).map(drop)
+    }
+
+    pub(super) fn open(url: &str, runtime: &Handle) -> Result<Arc<dyn ConfigStore>, LocationError> {
+        let options = MongoConfigOptions::default();
+        Ok(Arc::new(MongoConfigStore::new(parse(url)?, runtime.clone(), options)))
+    }
+}
+
+#[cfg(not(feature = "mongodb"))]
+mod mongodb {
+    use super::{Arc, ConfigStore, Handle, LocationError};
+
+    pub(super) fn check(_url: &str) -> Result<(), LocationError> {
+        Err(LocationError::without_feature("mongodb"))
+    }
+
+    pub(super) fn open(_url: &str, _runtime: &Handle) -> Result<Arc<dyn ConfigStore>, LocationError> {
+        Err(LocationError::without_feature("mongodb"))
     }
 }
 
 impl LocationError {
+    #[allow(dead_code, reason = "a build with all features does not use it")]
+    fn without_feature(feature: &str) -> Self {
+        let problem = format!(
+            "this server was built without {feature} (hint: build it with `cargo build --release --features {feature}`)"
+        );
+        Self(problem.into())
+    }
+
     fn unknown(scheme: &str) -> Self {
         let scheme: String = scheme.chars().filter(char::is_ascii_alphanumeric).take(20).collect();
         let problem = match &*scheme {
@@ -84,5 +142,17 @@ mod tests {
         let error = location.check().unwrap_err().to_string();
         assert!(error.contains("`nosuch`") && !error.contains("hunter2"), "{error}");
         assert_eq!("auto".parse(), Ok(ConfigStoreLocation::Auto));
+    }
+
+    #[test]
+    fn urls_of_mongodb_need_the_feature() {
+        let location: ConfigStoreLocation = "mongodb://ann:hunter2@127.0.0.1/db".parse().unwrap();
+        let checked = location.check().map_err(|error| error.to_string());
+        if cfg!(feature = "mongodb") {
+            assert_eq!(checked, Ok(()));
+        } else {
+            let error = checked.unwrap_err();
+            assert!(error.contains("--features mongodb") && !error.contains("hunter2"), "{error}");
+        }
     }
 }

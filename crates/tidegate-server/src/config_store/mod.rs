@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! embedded/    one file in the data directory, on redb
+//! mongodb/     MongoDB's wire protocol (feature `mongodb`)
 //! location.rs  which config store the settings name
 //! ```
 //!
@@ -9,6 +10,10 @@
 
 mod embedded;
 mod location;
+#[cfg(feature = "mongodb")]
+mod mongodb;
 
 pub use embedded::{CONFIG_FILE, EmbeddedConfigOptions, EmbeddedConfigStore, FILTER_BYTES_MAX_DEFAULT};
 pub use location::{ConfigStoreLocation, LocationError};
+#[cfg(feature = "mongodb")]
+pub use mongodb::{MongoConfigOptions, MongoConfigStore, MongoUrl, MongoUrlError};

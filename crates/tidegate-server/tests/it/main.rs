@@ -5,6 +5,8 @@ mod check;
 mod config_store;
 mod grpc;
 mod http;
+#[cfg(feature = "mongodb")]
+mod mongodb_store;
 mod redis_fleet;
 mod resp;
 mod serve;

@@ -9,7 +9,7 @@ use tidegate::redis::RedisConfigStore;
 use tokio::runtime::Handle;
 
 use super::data_dir::DataDir;
-use crate::config_store::EmbeddedConfigStore;
+use crate::config_store::{ConfigStoreLocation, EmbeddedConfigStore};
 use crate::output::Failure;
 use crate::serve::App;
 use crate::serve::fleet::Fleet;
@@ -26,23 +26,27 @@ const MEMORY_STORE_BYTES: usize = 64 << 20;
 const LOG_LINES_MAX: u32 = 10;
 const LOG_WINDOW_NS: u64 = 60 * SECOND_NS;
 
-/// Opens the config store: that of the fleet on its Redis servers, else a file in the data directory, else in memory.
+/// Opens the config store: the one that the setting names, else that of the fleet on its Redis servers, else a file in the data
+/// directory, else in memory.
 pub fn start(
     runtime: &Handle,
+    location: &ConfigStoreLocation,
     fleet: Option<&Fleet>,
     data_dir: Option<&DataDir>,
 ) -> Result<OverrideCache, Failure> {
-    let store: Arc<dyn ConfigStore> = match (fleet, data_dir) {
-        (Some(fleet), _) => {
+    let named = location.open(runtime).map_err(|error| Failure::usage(error.to_string()))?;
+    let store: Arc<dyn ConfigStore> = match (named, fleet, data_dir) {
+        (Some(store), _, _) => store,
+        (None, Some(fleet), _) => {
             let store = Arc::new(fleet.store.config_store());
             runtime.spawn(warn_if_not_persistent(Arc::clone(&store)));
             store
         }
-        (None, Some(data_dir)) => {
+        (None, None, Some(data_dir)) => {
             let store = EmbeddedConfigStore::open(&data_dir.config_path(), EMBEDDED_CACHE_BYTES);
             Arc::new(store.map_err(|error| Failure::usage(error.to_string()))?)
         }
-        (None, None) => {
+        (None, None, None) => {
             tracing::info!(
                 "overrides of single keys are in memory and end with the process (hint: set --data-dir)"
             );

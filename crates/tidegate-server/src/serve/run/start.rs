@@ -82,7 +82,12 @@ impl RunningServer {
                 UnknownDomain::Deny => rules::UnknownDomain::Deny,
             })
             .with_limits_max(args.limits_max.get())
-            .with_overrides(Arc::new(overrides::start(runtime.handle(), fleet.as_ref(), data_dir.as_ref())?));
+            .with_overrides(Arc::new(overrides::start(
+                runtime.handle(),
+                &args.config_store,
+                fleet.as_ref(),
+                data_dir.as_ref(),
+            )?));
         let descriptors = DescriptorMetrics {
             descriptors_max: args.descriptor_metrics_max,
             near_limit_ratio: args.near_limit_ratio,

@@ -174,7 +174,7 @@ pub struct ServeArgs {
         help_heading = "Shared store")]
     pub store_key: Option<PathBuf>,
 
-    /// Where to keep overrides: `auto` (on the Redis of --store, else in --data-dir, else in memory)
+    /// Where to keep overrides: `auto` (on the Redis of --store, else in --data-dir, else in memory), or a URL
     #[arg(
         long,
         env = "TIDEGATE_CONFIG_STORE",
