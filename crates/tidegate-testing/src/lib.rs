@@ -8,6 +8,7 @@ pub mod config_store;
 pub mod etcd_server;
 #[cfg(feature = "fake-store")]
 pub mod fake_store;
+pub mod ferretdb_server;
 pub mod golden_file;
 pub mod redis_server;
 

@@ -9,6 +9,8 @@ use tokio::runtime::Handle;
 
 #[cfg(feature = "dynamodb")]
 use super::dynamodb::{DynamoConfigStore, DynamoSettings};
+#[cfg(feature = "mongodb")]
+use super::mongodb::{MongoConfigOptions, MongoConfigStore, MongoUrl};
 
 /// The value for the config store that fits the other settings.
 const AUTO: &str = "auto";
@@ -28,39 +30,57 @@ pub enum ConfigStoreLocation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LocationError(Box<str>);
 
+/// A URL that was parsed.
+enum NamedStore {
+    #[cfg(feature = "dynamodb")]
+    Dynamo(DynamoSettings),
+    #[cfg(feature = "mongodb")]
+    Mongo(MongoUrl),
+}
+
 impl ConfigStoreLocation {
     /// Checks the URL, without a connection.
     pub fn check(&self) -> Result<(), LocationError> {
-        let Self::Url(url) = self else { return Ok(()) };
-        match scheme_of(url) {
-            #[cfg(feature = "dynamodb")]
-            "dynamodb" => DynamoSettings::parse(url, variable).map(drop).map_err(LocationError::new),
-            scheme => Err(LocationError::unknown(scheme)),
-        }
+        self.parse_url().map(drop)
     }
 
     /// Opens the store at the URL, without a connection. `None` for the store that fits the other settings.
-    #[cfg_attr(
-        not(feature = "dynamodb"),
-        allow(unused_variables, reason = "no store of this build needs it")
-    )]
     pub fn open(&self, runtime: &Handle) -> Result<Option<Arc<dyn ConfigStore>>, LocationError> {
+        self.parse_url()?.map(|named| named.open(runtime)).transpose()
+    }
+
+    fn parse_url(&self) -> Result<Option<NamedStore>, LocationError> {
         let Self::Url(url) = self else { return Ok(None) };
-        match scheme_of(url) {
-            #[cfg(feature = "dynamodb")]
-            "dynamodb" => {
-                let store = DynamoSettings::parse(url, variable)
-                    .and_then(|settings| DynamoConfigStore::open(settings, variable, runtime));
-                Ok(Some(Arc::new(store.map_err(LocationError::new)?)))
-            }
-            scheme => Err(LocationError::unknown(scheme)),
-        }
+        NamedStore::parse(url).map(Some)
     }
 }
 
-/// The part of a URL before `://`.
-fn scheme_of(url: &str) -> &str {
-    url.split_once("://").map_or("", |(scheme, _)| scheme)
+impl NamedStore {
+    fn parse(url: &str) -> Result<Self, LocationError> {
+        match url.split_once("://").map_or("", |(scheme, _)| scheme) {
+            #[cfg(feature = "dynamodb")]
+            "dynamodb" => DynamoSettings::parse(url, variable).map(Self::Dynamo).map_err(LocationError::new),
+            #[cfg(feature = "mongodb")]
+            "mongodb" | "mongodb+srv" => MongoUrl::parse(url).map(Self::Mongo).map_err(LocationError::new),
+            scheme => Err(LocationError::unknown(scheme)),
+        }
+    }
+
+    #[allow(unused_variables, reason = "a build without these features has no store to open")]
+    fn open(self, runtime: &Handle) -> Result<Arc<dyn ConfigStore>, LocationError> {
+        match self {
+            #[cfg(feature = "dynamodb")]
+            Self::Dynamo(settings) => {
+                let store = DynamoConfigStore::open(settings, variable, runtime);
+                Ok(Arc::new(store.map_err(LocationError::new)?))
+            }
+            #[cfg(feature = "mongodb")]
+            Self::Mongo(url) => {
+                let options = MongoConfigOptions::default();
+                Ok(Arc::new(MongoConfigStore::new(url, runtime.clone(), options)))
+            }
+        }
+    }
 }
 
 /// A variable of the environment.
@@ -70,26 +90,33 @@ fn variable(name: &str) -> Option<String> {
 }
 
 impl LocationError {
-    #[cfg(feature = "dynamodb")]
-    fn new(problem: String) -> Self {
-        Self(problem.into())
+    #[cfg(any(feature = "dynamodb", feature = "mongodb"))]
+    fn new(problem: impl fmt::Display) -> Self {
+        Self(problem.to_string().into())
     }
 
     fn unknown(scheme: &str) -> Self {
-        let scheme: String = scheme.chars().filter(char::is_ascii_alphanumeric).take(20).collect();
+        let scheme: String =
+            scheme.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '+').take(20).collect();
         let problem = match &*scheme {
             "redis" | "rediss" | "valkey" => {
                 "the config store is on Redis if counters are there (hint: set --store, and leave config_store at auto)"
                     .to_owned()
             }
-            "dynamodb" => {
-                "this binary has no support for DynamoDB (hint: build it with `cargo build --release -p tidegate-server \
-                 --features dynamodb`)"
-                    .to_owned()
-            }
-            _ => format!("no config store has the scheme `{scheme}` (hint: auto, or dynamodb://TABLE?region=REGION)"),
+            "dynamodb" => Self::without_feature("dynamodb"),
+            "mongodb" | "mongodb+srv" => Self::without_feature("mongodb"),
+            _ => format!(
+                "no config store has the scheme `{scheme}` (hint: auto, dynamodb://TABLE?region=REGION or mongodb://...)"
+            ),
         };
         Self(problem.into())
+    }
+
+    fn without_feature(feature: &str) -> String {
+        format!(
+            "this server was built without {feature} (hint: build it with `cargo build --release -p tidegate-server \
+             --features {feature}`)"
+        )
     }
 }
 
@@ -125,26 +152,30 @@ impl std::error::Error for LocationError {}
 mod tests {
     use super::*;
 
+    fn check(url: &str) -> Result<(), String> {
+        let location: ConfigStoreLocation = url.parse().unwrap();
+        assert!(url == AUTO || format!("{location:?}") == "Url(..)");
+        location.check().map_err(|error| error.to_string())
+    }
+
     #[test]
     fn debug_and_errors_hide_the_url() {
-        let location: ConfigStoreLocation = "nosuch://ann:hunter2@127.0.0.1".parse().unwrap();
-        assert_eq!(format!("{location:?}"), "Url(..)");
-        let error = location.check().unwrap_err().to_string();
+        let error = check("nosuch://ann:hunter2@127.0.0.1").unwrap_err();
         assert!(error.contains("`nosuch`") && !error.contains("hunter2"), "{error}");
-        assert_eq!("auto".parse(), Ok(ConfigStoreLocation::Auto));
-    }
-
-    #[cfg(feature = "dynamodb")]
-    #[test]
-    fn urls_of_dynamodb_are_checked() {
-        let location = |url: &str| url.parse::<ConfigStoreLocation>().unwrap();
-        assert_eq!(location("dynamodb://table?region=us-east-1").check(), Ok(()));
-        assert!(location("dynamodb://?region=us-east-1").check().is_err());
+        assert!(check("redis://127.0.0.1").unwrap_err().contains("set --store"));
+        assert_eq!(check(AUTO), Ok(()));
     }
 
     #[test]
-    fn a_build_without_dynamodb_says_how_to_get_it() {
-        let error = LocationError::unknown("dynamodb").to_string();
-        assert!(error.contains("--features dynamodb"), "{error}");
+    fn urls_of_databases_need_their_features() {
+        let urls = [
+            ("dynamodb", cfg!(feature = "dynamodb"), "dynamodb://table?region=us-east-1"),
+            ("mongodb", cfg!(feature = "mongodb"), "mongodb://ann:hunter2@127.0.0.1/db"),
+        ];
+        for (feature, is_on, url) in urls {
+            let checked = check(url);
+            let says_how = |error: &String| error.contains(&format!("--features {feature}"));
+            assert_eq!((checked.is_ok(), checked.as_ref().is_err_and(says_how)), (is_on, !is_on), "{checked:?}");
+        }
     }
 }

@@ -3,6 +3,7 @@
 //! ```text
 //! embedded/    one file in the data directory, on redb
 //! dynamodb/    a table on DynamoDB's API (feature `dynamodb`)
+//! mongodb/     MongoDB's wire protocol (feature `mongodb`)
 //! location.rs  which config store the settings name
 //! ```
 //!
@@ -12,8 +13,12 @@
 mod dynamodb;
 mod embedded;
 mod location;
+#[cfg(feature = "mongodb")]
+mod mongodb;
 
 #[cfg(feature = "dynamodb")]
 pub use dynamodb::{DynamoConfigStore, DynamoSettings, MissingTable};
 pub use embedded::{CONFIG_FILE, EmbeddedConfigOptions, EmbeddedConfigStore, FILTER_BYTES_MAX_DEFAULT};
 pub use location::{ConfigStoreLocation, LocationError};
+#[cfg(feature = "mongodb")]
+pub use mongodb::{MongoConfigOptions, MongoConfigStore, MongoUrl, MongoUrlError};

@@ -8,6 +8,8 @@ mod dynamodb_store;
 mod etcd_leases;
 mod grpc;
 mod http;
+#[cfg(feature = "mongodb")]
+mod mongodb_store;
 mod redis_fleet;
 mod resp;
 mod serve;
