@@ -185,6 +185,24 @@ impl App {
         decided.map_err(|future| PendingCheck { future, start })
     }
 
+    /// As [`check_with`](Self::check_with), for a request that memory can decide at once. None if the request may have to
+    /// wait, or a shared store decides it: nothing was charged then.
+    #[inline]
+    pub fn check_at_once<R>(
+        &self,
+        protocol: Protocol,
+        request: &Request<'_>,
+        at: Timestamp,
+        then: impl FnOnce(Result<&DecideOutput, &EngineError>) -> R,
+    ) -> Option<R> {
+        let start = self.timing_start();
+        let options = DecideOptions { at: Some(at), is_timed: start.is_some() };
+        self.engine.decide_at_once(request, options, |output| {
+            self.record(protocol, request, output, start);
+            then(output)
+        })
+    }
+
     /// Waits for a decision, and counts and logs it.
     pub async fn finish_check(
         &self,

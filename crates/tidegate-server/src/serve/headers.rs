@@ -76,6 +76,9 @@ pub fn retry_after_seconds(answer: &Answer) -> Option<u64> {
 /// A header, and where its value ends in the text that it was written to. It starts where the value before it ends.
 pub type HeaderEnd = (LimitHeader, usize);
 
+/// All headers of an answer, in order.
+pub type HeaderEnds = SmallVec<[HeaderEnd; 8]>;
+
 /// Calls `add` for each header of an answer. There are none if clients may see none of its limits.
 pub fn for_each_header(answer: &Answer, which: RateLimitHeaders, mut add: impl FnMut(LimitHeader, &str)) {
     let mut values = String::with_capacity(TEXT_BYTES);
@@ -87,8 +90,8 @@ pub fn for_each_header(answer: &Answer, which: RateLimitHeaders, mut add: impl F
 }
 
 /// Appends the values of the headers of an answer to `out`.
-pub fn write_headers(out: &mut String, answer: &Answer, which: RateLimitHeaders) -> SmallVec<[HeaderEnd; 8]> {
-    let mut ends = SmallVec::new();
+pub fn write_headers(out: &mut String, answer: &Answer, which: RateLimitHeaders) -> HeaderEnds {
+    let mut ends = HeaderEnds::new();
     let shown = || answer.limits().filter(is_shown);
     let least_remaining = || shown().min_by_key(|limit| limit.outcome.remaining);
     // The deciding limit may be hidden. Then use the visible one with the least remaining.

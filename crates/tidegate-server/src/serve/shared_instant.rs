@@ -22,7 +22,13 @@ impl SharedInstant {
     /// The instant of the next decision, if memory makes it. A shared store has its own clock.
     #[inline]
     pub fn get(&mut self, app: &App) -> Option<Timestamp> {
-        if app.has_shared_store() { None } else { Some(self.read(|| app.engine.clock().now())) }
+        if app.has_shared_store() { None } else { Some(self.now(app)) }
+    }
+
+    /// The instant of the next decision, which memory makes.
+    #[inline]
+    pub fn now(&mut self, app: &App) -> Timestamp {
+        self.read(|| app.engine.clock().now())
     }
 
     /// The instant of the next decision. Calls `now` if the last reading cannot be shared any more.

@@ -96,6 +96,27 @@ where
         }
     }
 
+    /// As [`decide_with`](Self::decide_with), for a request that memory can decide at once. None if the request may have to
+    /// wait, or a shared store decides it: nothing was charged then.
+    #[inline]
+    pub fn decide_at_once<R>(
+        &self,
+        request: &Request<'_>,
+        DecideOptions { at, is_timed }: DecideOptions,
+        then: impl FnOnce(Result<&DecideOutput, &EngineError>) -> R,
+    ) -> Option<R> {
+        self.inner.memory()?;
+        let stages = if is_timed { StageTimer::on() } else { StageTimer::OFF };
+        let mut decided = DecideOutput::undecided(self.rules());
+        let mut task = DecideTask::new(Op::Check, Timestamp::from_nanos(0), stages);
+        match self.first_step(request, at, OnOverrideMiss::Wait, &mut task, &mut decided) {
+            FirstStep::Decided => Some(then(Ok(&decided))),
+            FirstStep::Failed(error) => Some(then(Err(&error))),
+            // Memory never answers later.
+            FirstStep::LoadOverrides(_) | FirstStep::MayWait | FirstStep::Pending(_) => None,
+        }
+    }
+
     /// As [`decide`](Self::decide), with options.
     #[inline]
     pub fn decide_by(&self, request: &Request<'_>, options: DecideOptions) -> DecideFuture {

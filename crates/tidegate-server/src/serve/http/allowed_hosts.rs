@@ -7,7 +7,7 @@
 use std::net::{IpAddr, Ipv6Addr};
 
 use hyper::StatusCode;
-use hyper::header::HOST;
+use hyper::header::{HOST, HeaderValue};
 
 use super::connection::HttpRequest;
 use super::reply::{ErrorReply, Problem};
@@ -48,12 +48,15 @@ impl AllowedHosts {
 
     /// Rejects a request with another host.
     pub(super) fn check(&self, request: &HttpRequest) -> Result<(), ErrorReply> {
-        let Self::Local { names } = self else { return Ok(()) };
-        match request.headers().get(HOST) {
-            Some(host) if !is_local_host(host.as_bytes()) && !is_listed(names, host.as_bytes()) => {
-                Err(misdirected_reply())
-            }
-            _ => Ok(()),
+        let host = request.headers().get(HOST).map(HeaderValue::as_bytes);
+        if self.accept(host) { Ok(()) } else { Err(misdirected_reply()) }
+    }
+
+    /// Whether a request with this host is accepted.
+    pub(super) fn accept(&self, host: Option<&[u8]>) -> bool {
+        match (self, host) {
+            (Self::Any, _) | (_, None) => true,
+            (Self::Local { names }, Some(host)) => is_local_host(host) || is_listed(names, host),
         }
     }
 }

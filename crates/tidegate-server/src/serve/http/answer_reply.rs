@@ -10,7 +10,7 @@ use tidegate::rules::{Access, Answer, AnswerKind, BlockStatus, KeyStatus};
 use super::answer_json::Provenance;
 use super::reply::{BlockedKey, Reply};
 use super::{answer_json, json_writer, limit_headers};
-use crate::serve::headers::{self, PolicyName};
+use crate::serve::headers::{self, HeaderEnds, PolicyName};
 use crate::serve::{App, rls, rounding};
 
 /// Typical size of a body without its limits, plus the headers, in bytes.
@@ -28,6 +28,20 @@ pub(super) const DEGRADED_HEADER: HeaderName = HeaderName::from_static(rls::DEGR
 /// Marks a decision whose charge too few replicas of the shared store have.
 const UNREPLICATED_HEADER: HeaderName = HeaderName::from_static(rls::UNREPLICATED_HEADER);
 
+/// Where the parts of an answer are in its text.
+pub(super) struct AnswerLayout {
+    pub status: StatusCode,
+    /// The body is the text up to here. The values of the headers follow.
+    pub body_end: usize,
+    pub header_ends: HeaderEnds,
+}
+
+impl AnswerLayout {
+    pub fn content_type(&self) -> &'static str {
+        if self.status == StatusCode::OK { "application/json" } else { "application/problem+json" }
+    }
+}
+
 /// A reply with status 200, 429 if the request is denied (403 if an override blocks its key that way), or 503 if the
 /// store did not decide. `more` has additional fields, each after a comma.
 pub(super) fn answer_reply(
@@ -37,6 +51,39 @@ pub(super) fn answer_reply(
     provenance: Provenance,
     more: &str,
 ) -> Reply {
+    let mut text = String::new();
+    let layout = write_answer(&mut text, app, answer, waited, provenance, more);
+    let text = Bytes::from(text);
+    let mut reply = Reply::new(Full::new(text.slice(..layout.body_end)));
+    let mut start = layout.body_end;
+    let values = layout.header_ends.iter().map(|(_, end)| {
+        let value = HeaderValue::from_maybe_shared(text.slice(start..*end));
+        start = *end;
+        // Always valid: numbers, and names in which all but printable ASCII is percent-encoded.
+        value.unwrap_or_else(|_| HeaderValue::from_static(""))
+    });
+    let headers = reply.headers_mut();
+    let content_type = HeaderValue::from_static(layout.content_type());
+    *headers = limit_headers::header_map(content_type, &layout.header_ends, values);
+    if has_marks(answer) {
+        add_marks(headers, answer);
+    }
+    *reply.status_mut() = layout.status;
+    if layout.status == StatusCode::FORBIDDEN {
+        reply.extensions_mut().insert(BlockedKey);
+    }
+    reply
+}
+
+/// Appends the body of an answer to `out`, and then the values of its headers, so that one allocation is enough.
+pub(super) fn write_answer(
+    out: &mut String,
+    app: &App,
+    answer: &Answer,
+    waited: Nanos,
+    provenance: Provenance,
+    more: &str,
+) -> AnswerLayout {
     let status = match answer.kind {
         AnswerKind::Denied if is_forbidden(answer) => StatusCode::FORBIDDEN,
         AnswerKind::Denied => StatusCode::TOO_MANY_REQUESTS,
@@ -44,47 +91,30 @@ pub(super) fn answer_reply(
         _ => StatusCode::OK,
     };
     let limits = answer.limits().len() + answer.candidates().len();
-    let mut out = String::with_capacity(ANSWER_BYTES + limits * answer_json::LIMIT_BYTES + more.len());
+    out.reserve(ANSWER_BYTES + limits * answer_json::LIMIT_BYTES + more.len());
     match answer.kind {
-        AnswerKind::Denied if status == StatusCode::FORBIDDEN => write_forbidden(&mut out, answer),
-        AnswerKind::Denied => write_problem(&mut out, answer),
-        AnswerKind::Unavailable => write_unavailable(&mut out, answer),
+        AnswerKind::Denied if status == StatusCode::FORBIDDEN => write_forbidden(out, answer),
+        AnswerKind::Denied => write_problem(out, answer),
+        AnswerKind::Unavailable => write_unavailable(out, answer),
         _ => out.push('{'),
     }
-    answer_json::write_fields(&mut out, answer, waited, provenance);
+    answer_json::write_fields(out, answer, waited, provenance);
     out.push_str(more);
     out.push('}');
     let body_end = out.len();
-    // The values of headers follow the body, so that one allocation is enough.
-    let ends = headers::write_headers(&mut out, answer, app.ratelimit_headers);
-    let out = Bytes::from(out);
-    let mut reply = Reply::new(Full::new(out.slice(..body_end)));
-    let content_type = if status == StatusCode::OK { "application/json" } else { "application/problem+json" };
-    let mut start = body_end;
-    let values = ends.iter().map(|(_, end)| {
-        let value = HeaderValue::from_maybe_shared(out.slice(start..*end));
-        start = *end;
-        // Always valid: numbers, and names in which all but printable ASCII is percent-encoded.
-        value.unwrap_or_else(|_| HeaderValue::from_static(""))
-    });
-    let headers = reply.headers_mut();
-    *headers = limit_headers::header_map(HeaderValue::from_static(content_type), &ends, values);
-    if answer.degraded || answer.kind == AnswerKind::Unavailable {
-        mark_undecided(headers, answer);
-    }
-    if answer.unreplicated {
-        headers.insert(UNREPLICATED_HEADER, HeaderValue::from_static("true"));
-    }
-    *reply.status_mut() = status;
-    if status == StatusCode::FORBIDDEN {
-        reply.extensions_mut().insert(BlockedKey);
-    }
-    reply
+    let header_ends = headers::write_headers(out, answer, app.ratelimit_headers);
+    AnswerLayout { status, body_end, header_ends }
 }
 
-/// Marks an answer that was made without the shared store, or that is not a decision of the limits.
+/// Whether a reply has headers besides those about limits.
+pub(super) fn has_marks(answer: &Answer) -> bool {
+    answer.degraded || answer.unreplicated || answer.kind == AnswerKind::Unavailable
+}
+
+/// Marks an answer that was made without the shared store, that is not a decision of the limits, or that too few
+/// replicas have.
 #[cold]
-fn mark_undecided(headers: &mut HeaderMap, answer: &Answer) {
+fn add_marks(headers: &mut HeaderMap, answer: &Answer) {
     if answer.degraded {
         headers.insert(DEGRADED_HEADER, HeaderValue::from_static("true"));
     }
@@ -93,6 +123,9 @@ fn mark_undecided(headers: &mut HeaderMap, answer: &Answer) {
         && let Some(seconds) = headers::retry_after_seconds(answer)
     {
         headers.insert(RETRY_AFTER, seconds.into());
+    }
+    if answer.unreplicated {
+        headers.insert(UNREPLICATED_HEADER, HeaderValue::from_static("true"));
     }
 }
 

@@ -5,14 +5,17 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
+use super::connection_timer::ConnectionTimer;
 use super::connection_waker::ConnectionWaker;
+use super::direct::{self, DirectChecks, Unread};
 use super::reply::Reply;
 use super::tracker::{ConnectionTracker, RequestGuard, TrackedStream};
 use crate::serve::listen::Stream;
@@ -40,6 +43,11 @@ pub(super) trait RequestHandler: Send + Sync {
         request: HttpRequest,
         guard: RequestGuard<'_>,
     ) -> impl Future<Output = Result<Reply, Infallible>> + Send;
+
+    /// What it needs to answer checks without hyper, if it answers checks.
+    fn direct_checks(&self) -> Option<DirectChecks<'_>> {
+        None
+    }
 }
 
 /// What a connection needs.
@@ -72,7 +80,15 @@ enum DrainState<F> {
 pub(super) async fn serve(handler: &impl RequestHandler, stream: Stream, context: ConnectionContext<'_>) {
     let ConnectionContext { app, protocol, bounds } = context;
     let tracker = ConnectionTracker::new(&app.drain, app.connections_memory.reserve_nothing(protocol));
-    let io = TokioIo::new(TrackedStream { stream, tracker: &tracker });
+    let mut timer = ConnectionTimer::new(bounds);
+    let unread = match handler.direct_checks() {
+        None => Unread { stream, input: Bytes::new() },
+        Some(checks) => match direct::serve(checks, stream, &tracker, &mut timer).await {
+            Some(unread) => unread,
+            None => return,
+        },
+    };
+    let io = TokioIo::new(TrackedStream { unread, tracker: &tracker });
     let service = service_fn(|request| handler.handle(request, tracker.start_request()));
     let mut connection = http1::Builder::new()
         .max_header_size(HEAD_BYTES_MAX)
@@ -81,8 +97,6 @@ pub(super) async fn serve(handler: &impl RequestHandler, stream: Stream, context
         .writev(false)
         .serve_connection(io, service);
     let mut drain_state = DrainState::Waiting(PollOnWake::new(Box::pin(app.drain.wait())));
-    let timeout_min = bounds.header_timeout.min(bounds.idle_timeout);
-    let mut timer = PollOnWake::new(Box::pin(tokio::time::sleep(timeout_min)));
     let mut waker = ConnectionWaker::default();
     let end = poll_fn(|context| {
         loop {
@@ -102,18 +116,7 @@ pub(super) async fn serve(handler: &impl RequestHandler, stream: Stream, context
                 Pin::new(&mut connection).graceful_shutdown();
                 continue;
             }
-            if timer.poll(context).is_pending() {
-                return Poll::Pending;
-            }
-            let now = Instant::now();
-            match tracker.deadline(bounds) {
-                Some(deadline) if deadline <= now => return Poll::Ready(ConnectionEnd::TimedOut),
-                deadline => {
-                    // Nothing that starts now can time out earlier.
-                    let next = deadline.unwrap_or(now + timeout_min).min(now + timeout_min);
-                    timer.future_mut().as_mut().reset(next);
-                }
-            }
+            return timer.poll(context, &tracker).map(|()| ConnectionEnd::TimedOut);
         }
     });
     if let ConnectionEnd::Finished(result) = end.await {
@@ -121,7 +124,7 @@ pub(super) async fn serve(handler: &impl RequestHandler, stream: Stream, context
             count_error(app, protocol, &error);
         }
         if tracker.has_unread_input() {
-            let stream = connection.into_parts().io.into_inner().stream;
+            let stream = connection.into_parts().io.into_inner().unread.stream;
             // The connection is closed if this takes longer.
             let _ = timeout(bounds.header_timeout, Box::pin(discard(stream))).await;
         }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! connection.rs   serves requests one after the other        tracker.rs: its state, for timeouts and the drain
+//! direct/         answers single checks without hyper         connection_timer.rs: its timeouts
 //! routes.rs       finds the endpoint                         cross_site.rs, allowed_hosts.rs: reject other sites
 //! body.rs         reads the body                             connection_waker.rs: without a needless wake
 //! error_reply.rs  replies to errors
@@ -13,7 +14,8 @@
 //!
 //! `docs/http.md` is the reference.
 //!
-//! A connection is one task over hyper; nothing is spawned for a request. It has one timer, which is set again when it
+//! A connection is one task; nothing is spawned for a request. It starts with `direct/`, which answers checks as they come
+//! from programs, and leaves everything else to hyper. It has one timer, which is set again when it
 //! fires and not for each request. A request that has to wait, for a rule with `delay` or for a shared store, is a
 //! future that its connection holds. It leaves its wait queue when the client goes away. The requests of a batch wait
 //! at the same time, each with its own waker (`serve/future_set.rs`).
@@ -26,8 +28,10 @@ mod bearer_token;
 mod body;
 mod check;
 mod connection;
+mod connection_timer;
 mod connection_waker;
 mod cross_site;
+mod direct;
 mod error_reply;
 mod explain;
 mod health;
@@ -53,6 +57,7 @@ use super::{App, Protocol};
 use allowed_hosts::HostCheck;
 use answer_json::Provenance;
 use connection::{ConnectionContext, HttpRequest, RequestHandler};
+use direct::DirectChecks;
 use health::Audience;
 use reply::{ContentType, ErrorReply, Reply, reply};
 use routes::{JsonContentType, Route};
@@ -153,6 +158,12 @@ impl ConnectionHandler for Http {
 }
 
 impl RequestHandler for Http {
+    fn direct_checks(&self) -> Option<DirectChecks<'_>> {
+        // Answers of a shared store come later.
+        let is_local = !self.app.has_shared_store();
+        is_local.then_some(DirectChecks { app: &self.app, hosts: &self.hosts, bounds: &self.bounds })
+    }
+
     async fn handle(&self, request: HttpRequest, guard: RequestGuard<'_>) -> Result<Reply, Infallible> {
         let reply = match routes::find_route(&ROUTES, &request, &self.hosts, admin::wrong_listener_hint) {
             // The most frequent endpoint is handled here, so that its future does not contain the states of the others.

@@ -98,16 +98,24 @@ pub(super) enum JsonContentType {
 /// Rejects a body that is not declared as JSON.
 pub(super) fn check_content_type(request: &HttpRequest, required: JsonContentType) -> Result<(), ErrorReply> {
     let content_type = request.headers().get(CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
+    match content_type_error(content_type, required) {
+        None => Ok(()),
+        Some(message) => Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message).into_error_reply()),
+    }
+}
+
+/// Why a body of this content type is rejected; `None` if it is not.
+pub(super) fn content_type_error(content_type: &[u8], required: JsonContentType) -> Option<&'static str> {
     // Nearly all requests have exactly this.
     if content_type == b"application/json" {
-        return Ok(());
+        return None;
     }
     let media_type = content_type.split(|byte| *byte == b';').next().unwrap_or(content_type).trim_ascii();
     let is = |name: &[u8]| media_type.eq_ignore_ascii_case(name);
-    let message = match required {
-        _ if is(b"application/json") || is(b"text/json") => return Ok(()),
+    Some(match required {
+        _ if is(b"application/json") || is(b"text/json") => return None,
         JsonContentType::JsonLines if is(b"application/x-ndjson") || is(b"application/jsonl") => {
-            return Ok(());
+            return None;
         }
         JsonContentType::JsonLines => {
             "the content type must be JSON lines (hint: send the header `content-type: application/x-ndjson`)"
@@ -115,7 +123,7 @@ pub(super) fn check_content_type(request: &HttpRequest, required: JsonContentTyp
         JsonContentType::Lenient
             if is(b"") || is(b"application/x-www-form-urlencoded") || is(b"text/plain") =>
         {
-            return Ok(());
+            return None;
         }
         JsonContentType::Lenient => {
             "the content type of the request body is not JSON (hint: send the header `content-type: application/json`)"
@@ -124,8 +132,7 @@ pub(super) fn check_content_type(request: &HttpRequest, required: JsonContentTyp
             "the content type must be JSON, so that pages of other sites cannot make a browser send it (hint: send \
              the header `content-type: application/json`, which `curl --json` does)"
         }
-    };
-    Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message).into_error_reply())
+    })
 }
 
 /// The raw value of a query parameter; empty if it has none.

@@ -13,10 +13,10 @@ use hyper::header::{CONNECTION, HeaderValue};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
+use super::direct::Unread;
 use super::reply::Reply;
 use crate::serve::Drain;
 use crate::serve::connections_memory::HeldBytes;
-use crate::serve::listen::Stream;
 use crate::serve::settings::Bounds;
 
 /// What a connection is doing, and since when.
@@ -106,7 +106,8 @@ impl<'d> ConnectionTracker<'d> {
         }
     }
 
-    fn is_state(&self, state: ConnectionState) -> bool {
+    /// Whether the connection is doing this.
+    pub fn is_state(&self, state: ConnectionState) -> bool {
         self.state.load(Ordering::Relaxed) == state as u8
     }
 
@@ -126,7 +127,8 @@ impl<'d> ConnectionTracker<'d> {
         }
     }
 
-    fn enter(&self, state: ConnectionState) {
+    /// The connection is doing this from now on.
+    pub fn enter(&self, state: ConnectionState) {
         let since_us = u64::try_from(self.opened.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.since_us.store(since_us, Ordering::Relaxed);
         self.state.store(state as u8, Ordering::Relaxed);
@@ -185,7 +187,7 @@ enum EofReport {
 
 /// A stream that records what it reads.
 pub(super) struct TrackedStream<'p> {
-    pub stream: Stream,
+    pub unread: Unread,
     pub tracker: &'p ConnectionTracker<'p>,
 }
 
@@ -197,7 +199,7 @@ impl AsyncRead for TrackedStream<'_> {
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         let before = buffer.filled().len();
-        let read = Pin::new(&mut this.stream).poll_read(context, buffer);
+        let read = this.unread.poll_read(context, buffer);
         let result = if buffer.filled().len() > before { ReadResult::Bytes } else { ReadResult::Empty };
         this.tracker.on_read(result);
         if let (Poll::Ready(Ok(())), ReadResult::Empty) = (&read, result)
@@ -212,7 +214,7 @@ impl AsyncRead for TrackedStream<'_> {
 
 impl AsyncWrite for TrackedStream<'_> {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().stream).poll_write(context, bytes)
+        Pin::new(&mut self.get_mut().unread.stream).poll_write(context, bytes)
     }
 
     fn poll_write_vectored(
@@ -220,19 +222,19 @@ impl AsyncWrite for TrackedStream<'_> {
         context: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().stream).poll_write_vectored(context, slices)
+        Pin::new(&mut self.get_mut().unread.stream).poll_write_vectored(context, slices)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        self.unread.stream.is_write_vectored()
     }
 
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_flush(context)
+        Pin::new(&mut self.get_mut().unread.stream).poll_flush(context)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_shutdown(context)
+        Pin::new(&mut self.get_mut().unread.stream).poll_shutdown(context)
     }
 }
 

@@ -7,6 +7,7 @@ mod bounds;
 mod check;
 mod client;
 mod cross_site;
+mod direct;
 mod drain;
 mod explain;
 mod health;

@@ -1,0 +1,131 @@
+//! Finds a request that can be answered directly at the start of the input.
+
+use std::mem::MaybeUninit;
+
+use super::connection::DirectChecks;
+use crate::serve::http::allowed_hosts::AllowedHosts;
+use crate::serve::http::routes::{self, JsonContentType};
+
+/// Maximum size of a request that is answered directly, in bytes.
+pub(super) const REQUEST_BYTES_MAX: usize = 8 << 10;
+/// Maximum number of headers of a request that is answered directly.
+const HEADERS_MAX: usize = 32;
+
+const METHOD: &str = "POST";
+const PATH: &str = "/v1/check";
+/// Minor version of HTTP/1.1.
+const VERSION: u8 = 1;
+
+/// What the input starts with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Arrived<'i> {
+    /// A whole check of this size. Its body may still be anything.
+    Check { body: &'i [u8], request_bytes: usize },
+    /// Part of a head.
+    PartOfHead,
+    /// The head of a check of this size, and not all of its body.
+    PartOfBody { request_bytes: usize },
+    /// Anything else: hyper has to read it.
+    Other,
+}
+
+/// The headers that matter to a check.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct CheckHeaders<'h> {
+    host: Option<&'h [u8]>,
+    content_type: Option<&'h [u8]>,
+    content_length: Option<&'h [u8]>,
+}
+
+/// What a header is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HeaderRole {
+    Host,
+    ContentType,
+    ContentLength,
+    Connection,
+    /// It changes how the request is read or answered.
+    Decisive,
+}
+
+const HEADER_ROLES: [(&str, HeaderRole); 9] = [
+    ("host", HeaderRole::Host),
+    ("content-type", HeaderRole::ContentType),
+    ("content-length", HeaderRole::ContentLength),
+    ("connection", HeaderRole::Connection),
+    ("transfer-encoding", HeaderRole::Decisive),
+    ("expect", HeaderRole::Decisive),
+    ("upgrade", HeaderRole::Decisive),
+    // For `cross_site.rs`.
+    ("origin", HeaderRole::Decisive),
+    ("sec-fetch-site", HeaderRole::Decisive),
+];
+
+/// Looks at the start of the input, which is not empty.
+pub(super) fn read_request<'i>(input: &'i [u8], checks: &DirectChecks<'_>) -> Arrived<'i> {
+    let mut headers = [const { MaybeUninit::uninit() }; HEADERS_MAX];
+    let mut head = httparse::Request::new(&mut []);
+    let head_bytes = match head.parse_with_uninit_headers(input, &mut headers) {
+        Ok(httparse::Status::Complete(head_bytes)) => head_bytes,
+        Ok(httparse::Status::Partial) if input.len() < REQUEST_BYTES_MAX => return Arrived::PartOfHead,
+        _ => return Arrived::Other,
+    };
+    if (head.method, head.path, head.version) != (Some(METHOD), Some(PATH), Some(VERSION)) {
+        return Arrived::Other;
+    }
+    let headers = CheckHeaders::read(head.headers);
+    let Some(body_bytes) = headers.and_then(|headers| headers.body_bytes(checks.hosts)) else {
+        return Arrived::Other;
+    };
+    let room_bytes = REQUEST_BYTES_MAX.saturating_sub(head_bytes).min(checks.bounds.body_bytes_max);
+    if body_bytes > room_bytes {
+        return Arrived::Other;
+    }
+    let request_bytes = head_bytes + body_bytes;
+    match input.get(head_bytes..request_bytes) {
+        Some(body) => Arrived::Check { body, request_bytes },
+        None => Arrived::PartOfBody { request_bytes },
+    }
+}
+
+impl<'h> CheckHeaders<'h> {
+    /// None if a header is decisive, or appears twice.
+    fn read(headers: &[httparse::Header<'h>]) -> Option<Self> {
+        let mut read = Self::default();
+        for header in headers {
+            let role = HEADER_ROLES.iter().find(|(name, _)| name.eq_ignore_ascii_case(header.name));
+            let slot = match role.map(|(_, role)| *role) {
+                Some(HeaderRole::Host) => &mut read.host,
+                Some(HeaderRole::ContentType) => &mut read.content_type,
+                Some(HeaderRole::ContentLength) => &mut read.content_length,
+                Some(HeaderRole::Connection) if header.value.eq_ignore_ascii_case(b"keep-alive") => continue,
+                Some(HeaderRole::Connection | HeaderRole::Decisive) => return None,
+                None => continue,
+            };
+            if slot.replace(header.value).is_some() {
+                return None;
+            }
+        }
+        Some(read)
+    }
+
+    /// The length of the body, if the request is one for these hosts and its body is declared as JSON.
+    fn body_bytes(&self, hosts: &AllowedHosts) -> Option<usize> {
+        let content_type = self.content_type.unwrap_or_default();
+        let is_json = routes::content_type_error(content_type, JsonContentType::Lenient).is_none();
+        if is_json && hosts.accept(self.host) { parse_length(self.content_length?) } else { None }
+    }
+}
+
+/// Only digits, as hyper reads it.
+fn parse_length(digits: &[u8]) -> Option<usize> {
+    let add_digit = |length: usize, digit: &u8| match digit {
+        b'0'..=b'9' => length.checked_mul(10)?.checked_add(usize::from(digit - b'0')),
+        _ => None,
+    };
+    if digits.is_empty() { None } else { digits.iter().try_fold(0, add_digit) }
+}
+
+#[cfg(test)]
+#[path = "request_tests.rs"]
+mod tests;
