@@ -3,7 +3,7 @@
 mod outage;
 mod protocols;
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
 use serde_json::Value;
@@ -48,11 +48,13 @@ impl Node {
         (answer.status, answer.body.parse().unwrap_or_else(|error| panic!("{error}: {answer:?}")))
     }
 
-    /// The replies to a command with the Redis protocol: one line each.
-    fn resp(&self, command: &str, lines: usize) -> Vec<String> {
+    /// The lines of the reply to a command with the Redis protocol.
+    fn resp(&self, command: &str) -> Vec<String> {
         let mut stream = TcpStream::connect(self.server.address("resp")).unwrap();
-        stream.write_all(format!("{command}\r\n").as_bytes()).unwrap();
-        BufReader::new(stream).lines().take(lines).map(Result::unwrap).collect()
+        stream.write_all(format!("{command}\r\nQUIT\r\n").as_bytes()).unwrap();
+        let mut reply = String::new();
+        stream.read_to_string(&mut reply).unwrap();
+        reply.lines().map(str::to_owned).collect()
     }
 }
 

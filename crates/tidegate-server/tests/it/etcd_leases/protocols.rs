@@ -17,7 +17,7 @@ fn leases_over_http_are_shared_by_all_nodes() {
     let cluster = EtcdCluster::start(1);
     let nodes = [(); 2].map(|()| Node::start_patient(&cluster));
     let (status, acquired) = nodes[0].post("/v1/acquire", DOOR, r#", "ttl": "30s""#);
-    assert_eq!((status, &acquired["result"]), (200, &"allowed".into()));
+    assert_eq!(status, 200, "{acquired}");
     let fence = acquired["lease"]["fence"].as_u64().unwrap();
     assert!((1..=30_000).contains(&acquired["lease"]["expires_in_ms"].as_u64().unwrap()));
     let (status, denied) = nodes[1].post("/v1/acquire", DOOR, "");
@@ -48,14 +48,14 @@ fn leases_over_http_are_shared_by_all_nodes() {
 fn leases_over_the_redis_protocol() {
     let cluster = EtcdCluster::start(1);
     let nodes = [(); 2].map(|()| Node::start_patient(&cluster));
-    let acquired = nodes[0].resp("TIDEGATE.ACQUIRE api door 1 TTL 30s", 17);
+    let acquired = nodes[0].resp("TIDEGATE.ACQUIRE api door 1 TTL 30s");
     let token =
         acquired.iter().find(|line| line.len() == 80).unwrap_or_else(|| panic!("{acquired:?}")).clone();
-    let denied = nodes[1].resp("TIDEGATE.ACQUIRE api door 1", 14);
+    let denied = nodes[1].resp("TIDEGATE.ACQUIRE api door 1");
     assert!(denied.iter().all(|line| line.len() < 80), "{denied:?}");
-    let renewed = nodes[1].resp(&format!("TIDEGATE.RENEW {token} api door 1"), 3);
+    let renewed = nodes[1].resp(&format!("TIDEGATE.RENEW {token} api door 1"));
     assert!(renewed.iter().any(|line| line.contains("renewed")), "{renewed:?}");
-    let released = nodes[1].resp(&format!("TIDEGATE.RELEASE {token} api door 1"), 2);
+    let released = nodes[1].resp(&format!("TIDEGATE.RELEASE {token} api door 1"));
     assert!(released.iter().any(|line| line.ends_with("released")), "{released:?}");
     assert_eq!(nodes[0].post("/v1/acquire", DOOR, "").0, 200, "it is the same lock over HTTP");
 }
