@@ -35,7 +35,7 @@ enum NamedStore {
     #[cfg(feature = "dynamodb")]
     Dynamo(DynamoSettings),
     #[cfg(feature = "mongodb")]
-    Mongo(MongoUrl),
+    Mongo(Box<MongoUrl>),
 }
 
 impl ConfigStoreLocation {
@@ -61,7 +61,9 @@ impl NamedStore {
             #[cfg(feature = "dynamodb")]
             "dynamodb" => DynamoSettings::parse(url, variable).map(Self::Dynamo).map_err(LocationError::new),
             #[cfg(feature = "mongodb")]
-            "mongodb" | "mongodb+srv" => MongoUrl::parse(url).map(Self::Mongo).map_err(LocationError::new),
+            "mongodb" | "mongodb+srv" => {
+                MongoUrl::parse(url).map(|url| Self::Mongo(Box::new(url))).map_err(LocationError::new)
+            }
             scheme => Err(LocationError::unknown(scheme)),
         }
     }
@@ -77,7 +79,7 @@ impl NamedStore {
             #[cfg(feature = "mongodb")]
             Self::Mongo(url) => {
                 let options = MongoConfigOptions::default();
-                Ok(Arc::new(MongoConfigStore::new(url, runtime.clone(), options)))
+                Ok(Arc::new(MongoConfigStore::new(*url, runtime.clone(), options)))
             }
         }
     }
@@ -175,7 +177,11 @@ mod tests {
         for (feature, is_on, url) in urls {
             let checked = check(url);
             let says_how = |error: &String| error.contains(&format!("--features {feature}"));
-            assert_eq!((checked.is_ok(), checked.as_ref().is_err_and(says_how)), (is_on, !is_on), "{checked:?}");
+            assert_eq!(
+                (checked.is_ok(), checked.as_ref().is_err_and(says_how)),
+                (is_on, !is_on),
+                "{checked:?}"
+            );
         }
     }
 }
