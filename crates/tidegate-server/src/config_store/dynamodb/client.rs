@@ -27,12 +27,14 @@ use crate::http_client::{HttpClient, TrustedRoots};
 const SERVICE: &str = "dynamodb";
 const API_VERSION: &str = "DynamoDB_20120810";
 const JSON_TYPE: &str = "application/x-amz-json-1.0";
-/// How long one attempt may take.
-const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long one attempt may take. A read that hangs is better sent again soon.
+const READ_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(2);
+const WRITE_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a call may take, with all attempts.
-const CALL_TIMEOUT: Duration = Duration::from_secs(6);
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(20);
 /// How often a request without a reply is sent at most. A connection that the server has closed is one such case.
-const NO_REPLY_ATTEMPTS_MAX: usize = 3;
+const NO_REPLY_ATTEMPTS_MAX: usize = 5;
 /// After this time all items of a transaction are visible. DynamoDB needs milliseconds.
 const SETTLE_US: u64 = 10_000_000;
 /// How long a new table may take until it can be used.
@@ -76,6 +78,20 @@ impl Operation {
             Self::TransactWriteItems => "TransactWriteItems",
             Self::UpdateTimeToLive => "UpdateTimeToLive",
         }
+    }
+}
+
+impl Operation {
+    const fn is_read(self) -> bool {
+        matches!(self, Self::DescribeTable | Self::GetItem | Self::Query | Self::TransactGetItems)
+    }
+
+    const fn attempt_timeout(self) -> Duration {
+        if self.is_read() { READ_ATTEMPT_TIMEOUT } else { WRITE_ATTEMPT_TIMEOUT }
+    }
+
+    const fn call_timeout(self) -> Duration {
+        if self.is_read() { READ_TIMEOUT } else { WRITE_TIMEOUT }
     }
 }
 
@@ -150,10 +166,11 @@ impl DynamoClient {
         let body = Bytes::from(body.to_string());
         let mut last_error = None;
         let attempts = self.attempt_until_done(operation, &body, &mut last_error);
-        if let Ok(result) = tokio::time::timeout(CALL_TIMEOUT, attempts).await {
+        let timeout = operation.call_timeout();
+        if let Ok(result) = tokio::time::timeout(timeout, attempts).await {
             return result;
         }
-        Err(last_error.unwrap_or_else(|| CallError::NoReply(format!("no reply within {CALL_TIMEOUT:?}"))))
+        Err(last_error.unwrap_or_else(|| CallError::NoReply(format!("no reply within {timeout:?}"))))
     }
 
     async fn attempt_until_done(
@@ -189,7 +206,8 @@ impl DynamoClient {
 
     async fn attempt(&self, operation: Operation, body: Bytes) -> Result<Value, CallError> {
         let request = self.signed(operation, body).await?;
-        let reply = self.http.send(request, ATTEMPT_TIMEOUT).await.map_err(CallError::NoReply)?;
+        let reply = self.http.send(request, operation.attempt_timeout()).await;
+        let reply = reply.map_err(CallError::NoReply)?;
         if reply.status().is_success() {
             return serde_json::from_slice(reply.body()).map_err(|error| {
                 let message = format!("the reply is not JSON: {error}");
