@@ -171,7 +171,8 @@ impl DecideTask {
         rules: &Ruleset,
         request: &Request<'_>,
     ) -> Option<LoadWait> {
-        let overrides = engine.overrides.get()?;
+        // Most servers have no overrides at all.
+        let overrides = engine.overrides.get().filter(|overrides| !overrides.is_empty())?;
         match self.evaluation.apply_overrides(rules, request, &**overrides, OnOverrideMiss::Wait) {
             OverrideStatus::Applied => None,
             status => self.load_overrides(overrides, rules, request, status),

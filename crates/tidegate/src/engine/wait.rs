@@ -90,9 +90,9 @@ where
         let mut decided = DecideOutput::undecided(self.rules());
         let mut task = DecideTask::new(Op::Check, Timestamp::from_nanos(0), stages);
         match self.first_step(request, at, OnOverrideMiss::Wait, &mut task, &mut decided) {
-            FirstStep::Decided => Ok(then(Ok(&decided))),
-            FirstStep::Failed(error) => Ok(then(Err(&error))),
-            step => Err(self.continue_later(request, step, task, decided, changes, None)),
+            Ok(()) => Ok(then(Ok(&decided))),
+            Err(Undecided::Failed(error)) => Ok(then(Err(&error))),
+            Err(undecided) => Err(self.continue_later(request, undecided, task, decided, changes, None)),
         }
     }
 
@@ -110,10 +110,10 @@ where
         let mut decided = DecideOutput::undecided(self.rules());
         let mut task = DecideTask::new(Op::Check, Timestamp::from_nanos(0), stages);
         match self.first_step(request, at, OnOverrideMiss::Wait, &mut task, &mut decided) {
-            FirstStep::Decided => Some(then(Ok(&decided))),
-            FirstStep::Failed(error) => Some(then(Err(&error))),
+            Ok(()) => Some(then(Ok(&decided))),
+            Err(Undecided::Failed(error)) => Some(then(Err(&error))),
             // Memory never answers later.
-            FirstStep::LoadOverrides(_) | FirstStep::MayWait | FirstStep::Pending(_) => None,
+            Err(Undecided::LoadOverrides(_) | Undecided::MayWait | Undecided::Pending(_)) => None,
         }
     }
 
@@ -197,13 +197,14 @@ where
         let mut decided = DecideOutput::undecided(self.rules());
         let mut task = DecideTask::new(op, Timestamp::from_nanos(0), stages);
         match self.first_step(request, at, on_miss, &mut task, &mut decided) {
-            FirstStep::Decided => DecideFuture::now(decided),
-            step => self.continue_later(request, step, task, decided, changes, max_wait),
+            Ok(()) => DecideFuture::now(decided),
+            Err(undecided) => self.continue_later(request, undecided, task, decided, changes, max_wait),
         }
     }
 
     /// Decides in place, as far as that is possible without waiting. `at` is the caller's reading of the clock.
     #[inline]
+    #[allow(clippy::result_large_err, reason = "a box would be an allocation for each request that waits")]
     fn first_step(
         &self,
         request: &Request<'_>,
@@ -211,7 +212,7 @@ where
         on_miss: OnOverrideMiss,
         task: &mut DecideTask,
         decided: &mut DecideOutput,
-    ) -> FirstStep {
+    ) -> Result<(), Undecided> {
         let engine = &*self.inner;
         task.match_request(engine, decided.answer.rules(), request);
         let may_wait = task.evaluation.matched().may_wait();
@@ -221,16 +222,16 @@ where
             _ => engine.clock.now(),
         });
         if let Some(wait) = self.apply_overrides(task, decided, request, on_miss) {
-            return FirstStep::LoadOverrides(wait);
+            return Err(Undecided::LoadOverrides(wait));
         }
         // An override may have replaced the limit that could make the request wait.
         if task.evaluation.matched().may_wait() {
-            return FirstStep::MayWait;
+            return Err(Undecided::MayWait);
         }
         match task.start(engine, decided) {
-            Ok(None) => FirstStep::Decided,
-            Ok(Some(pending)) => FirstStep::Pending(pending),
-            Err(error) => FirstStep::Failed(error),
+            Ok(None) => Ok(()),
+            Ok(Some(pending)) => Err(Undecided::Pending(pending)),
+            Err(error) => Err(Undecided::Failed(error)),
         }
     }
 
@@ -239,17 +240,16 @@ where
     fn continue_later(
         &self,
         request: &Request<'_>,
-        step: FirstStep,
+        undecided: Undecided,
         task: DecideTask,
         decided: DecideOutput,
         changes: u64,
         max_wait: Option<Duration>,
     ) -> DecideFuture {
-        match step {
-            FirstStep::Decided => DecideFuture::now(decided),
-            FirstStep::Failed(error) => DecideFuture::failed(error),
-            FirstStep::Pending(pending) => self.finish_later(pending, task, decided),
-            FirstStep::LoadOverrides(wait) => {
+        match undecided {
+            Undecided::Failed(error) => DecideFuture::failed(error),
+            Undecided::Pending(pending) => self.finish_later(pending, task, decided),
+            Undecided::LoadOverrides(wait) => {
                 let (engine, request) = (self.clone(), RequestCopy::from_request(request));
                 let (op, stages) = (task.op, task.session.stages);
                 DecideFuture::later(async move {
@@ -262,7 +262,7 @@ where
                         .await
                 })
             }
-            FirstStep::MayWait => {
+            Undecided::MayWait => {
                 self.decide_or_wait(request, task, decided.answer.into_rules(), changes, max_wait)
             }
         }
@@ -299,10 +299,9 @@ where
     }
 }
 
-/// How far a decision gets without waiting.
+/// Why a request is not decided immediately.
 #[allow(clippy::large_enum_variant, reason = "it is never moved unless the request waits")]
-enum FirstStep {
-    Decided,
+enum Undecided {
     Failed(EngineError),
     /// The overrides of a key have to be loaded. Then the request is decided from the beginning.
     LoadOverrides(LoadWait),

@@ -256,6 +256,12 @@ impl OverrideCache {
         }
     }
 
+    /// Whether no key has an override, as far as the feed knows.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.has_exact.load(Ordering::Acquire) && !self.has_wildcards.load(Ordering::Acquire)
+    }
+
     #[inline]
     fn hash(&self, scope: OverrideScope, key: &[u8]) -> u64 {
         let mut hasher = self.hasher.build_hasher();

@@ -102,8 +102,10 @@ impl<'a> RequestCall<'a> {
         if end == first {
             return Err(CallError::MissingAttribute { usage: form.usage });
         }
-        for index in (first..end).step_by(2) {
+        let mut index = first;
+        while index < end {
             entries.push(Entry { key: text(index)?, value: text(index + 1)? });
+            index += 2;
         }
         Ok(call)
     }

@@ -19,6 +19,8 @@ pub(crate) use length::LengthErrors;
 const ARGUMENTS_ALWAYS: usize = 3 + 2 + 4;
 /// Memory for this many arguments is kept from one command to the next.
 const SPANS_KEPT_MAX: usize = 256;
+/// The end of a bulk string.
+const BULK_END: [u8; 2] = *b"\r\n";
 /// Maximum total size of a command's arguments, in bytes.
 pub const COMMAND_BYTES_MAX: usize = 1 << 20;
 /// Maximum length of a line, in bytes, as in Redis.
@@ -201,16 +203,34 @@ impl Parser {
             (self.arguments_left, self.at, self.stage) = (number, count.end, Stage::Arguments);
         }
         while self.arguments_left > 0 {
-            let Some(end) = self.bulk(bytes, auth)? else { return Ok(Parsed::Partial) };
-            self.at = end;
+            let span = match Span::read_short(bytes, self.at) {
+                Some(span) if span.length() <= self.room(auth) => span,
+                _ => match self.bulk(bytes, auth)? {
+                    Some(span) => span,
+                    None => return Ok(Parsed::Partial),
+                },
+            };
+            self.spans.push(span);
+            self.bytes += span.length();
+            self.at = span.end + BULK_END.len();
             self.arguments_left -= 1;
         }
         Ok(Parsed::Command { length: self.at })
     }
 
-    /// Parses the next bulk string and returns its end, if it is complete.
+    /// How many bytes further arguments may have.
     #[inline]
-    fn bulk(&mut self, bytes: &[u8], auth: AuthState) -> Result<Option<usize>, ProtocolError> {
+    fn room(&self, auth: AuthState) -> usize {
+        let bytes_max = match auth {
+            AuthState::Authenticated => COMMAND_BYTES_MAX,
+            AuthState::Unauthenticated => UNAUTHENTICATED_BYTES_MAX,
+        };
+        bytes_max - self.bytes
+    }
+
+    /// Parses the next bulk string, if it is complete. Separate, so that [`Span::read_short`] is inlined without it.
+    #[inline(never)]
+    fn bulk(&self, bytes: &[u8], auth: AuthState) -> Result<Option<Span>, ProtocolError> {
         match bytes.get(self.at) {
             None => return Ok(None),
             Some(b'$') => {}
@@ -219,24 +239,16 @@ impl Parser {
         let Some(length) = ParsedLength::read(bytes, self.at + 1, ProtocolError::BULK)? else {
             return Ok(None);
         };
-        let room = match auth {
-            AuthState::Authenticated => COMMAND_BYTES_MAX,
-            AuthState::Unauthenticated => UNAUTHENTICATED_BYTES_MAX,
-        } - self.bytes;
         let size = match usize::try_from(length.number) {
-            Ok(size) if size <= room => size,
+            Ok(size) if size <= self.room(auth) => size,
             Ok(size) if auth == AuthState::Unauthenticated && size <= COMMAND_BYTES_MAX => {
                 return Err(ProtocolError::UnauthenticatedBulk);
             }
             _ => return Err(ProtocolError::InvalidBulkLength),
         };
         let span = Span { start: length.end, end: length.end + size };
-        match bytes.get(span.end..span.end + 2) {
-            Some([b'\r', b'\n']) => {
-                self.spans.push(span);
-                self.bytes += size;
-                Ok(Some(span.end + 2))
-            }
+        match bytes.get(span.end..span.end + BULK_END.len()) {
+            Some(end) if *end == BULK_END => Ok(Some(span)),
             Some(_) => Err(ProtocolError::MissingBulkEnd),
             None => Ok(None),
         }
@@ -264,6 +276,27 @@ impl Parser {
         }
         inline::reject_http(&self.arguments(bytes))?;
         Ok(Parsed::Command { length })
+    }
+}
+
+impl Span {
+    /// Reads a bulk string of fewer than 100 bytes, as nearly all are. `None` if there is none, or not all of it.
+    #[inline]
+    fn read_short(bytes: &[u8], at: usize) -> Option<Self> {
+        let (start, length) = match bytes.get(at..)? {
+            [b'$', one @ b'0'..=b'9', b'\r', b'\n', ..] => (at + 4, usize::from(one - b'0')),
+            [b'$', ten @ b'1'..=b'9', one @ b'0'..=b'9', b'\r', b'\n', ..] => {
+                (at + 5, usize::from(ten - b'0') * 10 + usize::from(one - b'0'))
+            }
+            _ => return None,
+        };
+        let end = start + length;
+        (bytes.get(end..end + BULK_END.len())? == BULK_END).then_some(Self { start, end })
+    }
+
+    #[inline]
+    fn length(self) -> usize {
+        self.end - self.start
     }
 }
 
