@@ -1,6 +1,6 @@
 // FerretDB on SQLite: a server with MongoDB's wire protocol, for tests.
 //
-// The command of FerretDB itself does not run if it is built from the module proxy, because it lacks files that its own build generates.
+// The command of FerretDB itself panics if it is built from the module proxy.
 //
 //	ferretdb ADDRESS DIRECTORY
 package main

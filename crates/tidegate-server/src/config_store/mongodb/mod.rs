@@ -44,8 +44,8 @@
 //!
 //! Another design has one document for each key, changed by conditional updates, and versions from a counter. A version
 //! that was reserved early may then be written late, and readers need an overlap that is longer than any delay. It also needs
-//! updates that are atomic, and those of FerretDB 1 are not: of 800 concurrent `findAndModify` with `$inc`, 647 returned a value
-//! that another one returned too.
+//! updates that are atomic, and those of FerretDB 1 are not: 800 concurrent `findAndModify` with `$inc` returned only 153
+//! different values.
 //!
 //! Writers of all nodes take turns at the end of the log. That bounds the rate of write calls to about one for each two round
 //! trips, each with hundreds of writes. Config data changes far less often.
