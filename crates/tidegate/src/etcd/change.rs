@@ -72,8 +72,15 @@ impl Operation {
         let Some(opened) = self.open(token) else { return reply(LeaseReply::WrongOwner) };
         let mut txn = Txn::default();
         self.plan.charges.iter().for_each(|charge| txn.then_delete(&charge.lease_key(opened.owner)));
-        let deleted = self.store.client.txn(txn, self.deadline).await?.keys();
-        let Some(key) = deleted.first() else { return reply(self.missing(token)) };
+        let deleted = self.store.client.txn(txn, self.deadline).await?;
+        let may_be_repeated = deleted.may_be_repeated;
+        let Some(key) = deleted.keys().into_iter().next() else {
+            return match self.missing(token) {
+                // An earlier attempt has probably released it, and its reply was lost.
+                LeaseReply::AlreadyReleased if may_be_repeated => reply(LeaseReply::Released),
+                missing => reply(missing),
+            };
+        };
         // It has no keys any more. Without this, it would stay until its ttl ends.
         revoke(&self.store, key.lease);
         reply(LeaseReply::Released)

@@ -29,9 +29,12 @@ const ERROR_CHARS_MAX: usize = 200;
 
 /// The codes of gRPC errors that the gateway repeats.
 mod code {
+    pub const CANCELLED: u64 = 1;
+    pub const UNKNOWN: u64 = 2;
     pub const INVALID_ARGUMENT: u64 = 3;
     pub const DEADLINE_EXCEEDED: u64 = 4;
     pub const NOT_FOUND: u64 = 5;
+    pub const RESOURCE_EXHAUSTED: u64 = 8;
     pub const UNAVAILABLE: u64 = 14;
     pub const UNAUTHENTICATED: u64 = 16;
 }
@@ -96,13 +99,14 @@ impl EtcdClient {
     }
 
     pub async fn txn(&self, txn: Txn, deadline: Instant) -> Result<TxnReply, CallError> {
-        let reply = self.call("/v3/kv/txn", &txn.into_json(), deadline).await?;
-        TxnReply::read(&reply).ok_or_else(|| unexpected("/v3/kv/txn"))
+        let CallReply { json, attempts } = self.call("/v3/kv/txn", &txn.into_json(), deadline).await?;
+        let reply = TxnReply::read(&json).ok_or_else(|| unexpected("/v3/kv/txn"))?;
+        Ok(TxnReply { may_be_repeated: attempts > 1, ..reply })
     }
 
     /// An etcd lease that lasts this long without a keep-alive, or longer: etcd has a minimum. Returns its ttl too.
     pub async fn grant(&self, ttl_s: u64, deadline: Instant) -> Result<(LeaseId, u64), CallError> {
-        let reply = self.call("/v3/lease/grant", &json!({ "TTL": ttl_s.to_string() }), deadline).await?;
+        let reply = self.call("/v3/lease/grant", &json!({ "TTL": ttl_s.to_string() }), deadline).await?.json;
         let id = signed_number(&reply, "ID").filter(|id| *id != 0).map(LeaseId);
         id.zip(number(&reply, "TTL")).ok_or_else(|| unexpected("/v3/lease/grant"))
     }
@@ -110,7 +114,7 @@ impl EtcdClient {
     /// Lets an etcd lease last its whole ttl from now. Returns this ttl, and the term of the leader.
     pub async fn keep_alive(&self, lease: LeaseId, deadline: Instant) -> Result<KeptAlive, CallError> {
         let path = "/v3/lease/keepalive";
-        let reply = self.call(path, &json!({ "ID": lease.0.to_string() }), deadline).await?;
+        let reply = self.call(path, &json!({ "ID": lease.0.to_string() }), deadline).await?.json;
         let result = reply.get("result").ok_or_else(|| unexpected(path))?;
         let term = result.get("header").and_then(|header| number(header, "raft_term"));
         match (number(result, "TTL"), term) {
@@ -129,8 +133,14 @@ impl EtcdClient {
     }
 
     /// Asks the members until one has answered, or none can be reached, or the deadline has passed.
-    async fn call(&self, path: &'static str, body: &Value, deadline: Instant) -> Result<Value, CallError> {
+    async fn call(
+        &self,
+        path: &'static str,
+        body: &Value,
+        deadline: Instant,
+    ) -> Result<CallReply, CallError> {
         let body = Bytes::from(body.to_string());
+        let mut attempts = 0;
         let (members, first) = (self.endpoints.len(), self.preferred.load(Ordering::Relaxed));
         loop {
             let (mut reasons, mut is_any_reachable) = (Vec::new(), false);
@@ -140,12 +150,13 @@ impl EtcdClient {
                 if left.is_zero() {
                     return Err(CallError::Store(StoreError::TimedOut));
                 }
+                attempts += 1;
                 // A member that hangs must leave time for the next one.
                 let attempt_max = if members > 1 { left / 2 } else { left };
                 match timeout(attempt_max, self.call_member(endpoint, path, body.clone())).await {
-                    Ok(Ok(reply)) => {
+                    Ok(Ok(json)) => {
                         self.preferred.store(index, Ordering::Relaxed);
-                        return Ok(reply);
+                        return Ok(CallReply { json, attempts });
                     }
                     Ok(Err(MemberError::Answered(error))) => return Err(error),
                     Ok(Err(MemberError::Unauthenticated(text))) => return Err(refused(&text)),
@@ -222,6 +233,12 @@ impl EtcdClient {
     }
 }
 
+/// The reply to a call, and how often it was sent.
+struct CallReply {
+    json: Value,
+    attempts: usize,
+}
+
 /// The reply to a keep-alive.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct KeptAlive {
@@ -234,7 +251,12 @@ fn member_error(json: &Value) -> MemberError {
     let text = text.unwrap_or("an error without a text").to_owned();
     let code = ["code", "grpc_code"].iter().find_map(|name| json.get(*name).and_then(Value::as_u64));
     match code.unwrap_or_default() {
-        code::UNAVAILABLE | code::DEADLINE_EXCEEDED => MemberError::Unavailable,
+        // Elections end calls with several of these. Too many requests may go away too.
+        code::UNAVAILABLE
+        | code::DEADLINE_EXCEEDED
+        | code::CANCELLED
+        | code::UNKNOWN
+        | code::RESOURCE_EXHAUSTED => MemberError::Unavailable,
         code::NOT_FOUND if text.contains("lease") => MemberError::Answered(CallError::LeaseNotFound),
         code::UNAUTHENTICATED => MemberError::Unauthenticated(text),
         // The users or their rights have changed since the login.

@@ -43,6 +43,8 @@ pub(super) struct TxnReply {
     pub term: u64,
     /// The keys that each operation found or deleted, in order.
     pub found: Vec<FoundKeys>,
+    /// Whether it was sent several times, so that an earlier attempt may have been applied without a reply.
+    pub may_be_repeated: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -136,6 +138,7 @@ impl TxnReply {
             revision: number(header, "revision")?,
             term: number(header, "raft_term")?,
             found: responses.iter().map(FoundKeys::read).collect::<Option<_>>()?,
+            may_be_repeated: false,
         })
     }
 }
