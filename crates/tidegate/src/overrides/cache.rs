@@ -46,6 +46,8 @@ const REFRESH_AFTER_MS: u64 = 600_000;
 const REFRESHES_MAX: usize = 1_000;
 /// How long no load is started after one failed. Without this pause, each request would wait for its deadline.
 const PAUSE_AFTER_ERROR_MS: u64 = 1_000;
+/// How many changed keys are read again at once. They are read one after the other, so not for longer than a second.
+const CHANGED_REFRESHES_MAX: usize = 64;
 /// What an entry takes besides its key and its overrides.
 const ENTRY_BYTES: u64 = 96;
 /// What one override takes, roughly.
@@ -119,6 +121,8 @@ struct Counts {
 struct CachedKey {
     /// `None` if it has no overrides.
     found: Option<(Box<[u8]>, Arc<KeyOverrides>)>,
+    /// The version of the record, or of its deletion. 0 if the key was not in the store.
+    version: u64,
     loaded_ms: u64,
     /// Whether it is being read again.
     is_refreshing: AtomicBool,
@@ -300,7 +304,7 @@ impl OverrideCache {
         let place = rules.override_place(target.position);
         let Some(name) = KeyName::encode_key(place.domain, place.rule, place.key, target.key) else {
             // Its values are too long to have overrides.
-            self.keys.insert(hash, self.cached(None));
+            self.keys.insert(hash, self.cached(None, 0));
             return None;
         };
         let load = {
@@ -343,6 +347,7 @@ impl OverrideCache {
             }
             let result = match result {
                 Ok(entry) => {
+                    let version = entry.as_ref().map_or(0, |entry| entry.version.get());
                     let decoded = entry.map(|entry| record::decode(&name, entry.version.get(), &entry.value));
                     let found = match decoded {
                         None => None,
@@ -352,7 +357,7 @@ impl OverrideCache {
                             None
                         }
                     };
-                    self.keys.insert(hash, self.cached(found));
+                    self.keys.insert(hash, self.cached(found, version));
                     Ok(())
                 }
                 Err(error) => {
@@ -369,9 +374,9 @@ impl OverrideCache {
         }
     }
 
-    fn cached(&self, found: Option<(Box<[u8]>, Arc<KeyOverrides>)>) -> Arc<CachedKey> {
+    fn cached(&self, found: Option<(Box<[u8]>, Arc<KeyOverrides>)>, version: u64) -> Arc<CachedKey> {
         let loaded_ms = self.now_ms.load(Ordering::Relaxed);
-        Arc::new(CachedKey { found, loaded_ms, is_refreshing: AtomicBool::new(false) })
+        Arc::new(CachedKey { found, version, loaded_ms, is_refreshing: AtomicBool::new(false) })
     }
 
     fn is_paused(&self) -> bool {
@@ -388,7 +393,7 @@ impl OverrideCache {
         match &cached.found {
             None => drop(self.keys.remove(&hash)),
             Some((_, overrides)) => {
-                let mut old_names = self.old_names.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut old_names = self.old_names();
                 if old_names.len() < REFRESHES_MAX {
                     old_names.push(overrides.id.clone());
                 }
@@ -396,29 +401,43 @@ impl OverrideCache {
         }
     }
 
-    /// Reads the entries again that were found to be old.
+    /// Reads the entries again that are old, or have changed. After an error, the rest is read the next time.
     pub(super) async fn refresh_old(&self) -> Result<(), ConfigStoreError> {
-        let old_names = std::mem::take(&mut *self.old_names.lock().unwrap_or_else(PoisonError::into_inner));
-        for name in old_names {
-            let Some((key_name, key)) = KeyName::decode(&name).ok().and_then(|name| {
-                let key = name.key_bytes()?;
-                Some((name, key))
-            }) else {
-                continue;
-            };
-            let hash = self.hash(key_name.scope(), &key);
-            let load = Arc::new(Load::default());
-            {
-                let mut loads = self.loads();
-                // Requests already wait for a load of this key.
-                if loads.contains_key(&hash) {
-                    continue;
-                }
-                loads.insert(hash, Arc::clone(&load));
+        let mut names = std::mem::take(&mut *self.old_names());
+        while let Some(name) = names.pop() {
+            if let Err(error) = self.refresh_name(&name).await {
+                names.push(name);
+                let mut old_names = self.old_names();
+                names.truncate(REFRESHES_MAX.saturating_sub(old_names.len()));
+                old_names.append(&mut names);
+                return Err(error);
             }
-            self.read(LoadKey { hash, key: key.as_slice().into(), name }, load).await?;
         }
         Ok(())
+    }
+
+    async fn refresh_name(&self, name: &str) -> Result<(), ConfigStoreError> {
+        let Some((key_name, key)) = KeyName::decode(name).ok().and_then(|name| {
+            let key = name.key_bytes()?;
+            Some((name, key))
+        }) else {
+            return Ok(());
+        };
+        let hash = self.hash(key_name.scope(), &key);
+        let load = Arc::new(Load::default());
+        {
+            let mut loads = self.loads();
+            // Requests already wait for a load of this key.
+            if loads.contains_key(&hash) {
+                return Ok(());
+            }
+            loads.insert(hash, Arc::clone(&load));
+        }
+        self.read(LoadKey { hash, key: key.as_slice().into(), name: name.into() }, load).await
+    }
+
+    fn old_names(&self) -> MutexGuard<'_, Vec<Box<str>>> {
+        self.old_names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn is_old(&self, cached: &CachedKey) -> bool {
@@ -436,6 +455,47 @@ impl OverrideCache {
         }
         self.keys.remove(&hash);
         drop(loads);
+    }
+
+    /// Puts what this node has written, so that its next decision uses it, however slow the store is.
+    pub(super) fn put_key(&self, name: &KeyName, version: u64, overrides: Option<KeyOverrides>) {
+        // Wildcards are in the list of all wildcards.
+        let Some(key) = name.key_bytes().filter(|_| !name.is_wildcard()) else { return };
+        self.set_has_exact(true);
+        let hash = self.hash(name.scope(), &key);
+        let loads = self.loads();
+        if let Some(load) = loads.get(&hash) {
+            load.mark_stale();
+        }
+        if self.keys.peek(&hash).is_none_or(|cached| cached.version < version) {
+            let found = overrides.map(|overrides| (key.as_slice().into(), Arc::new(overrides)));
+            self.keys.insert(hash, self.cached(found, version));
+        }
+        drop(loads);
+    }
+
+    /// A key has changed. What is known about it is used until it is read again, which [`refresh_old`](Self::refresh_old) does
+    /// for some keys; the others are loaded when they are used.
+    pub(super) fn key_changed(&self, name: &KeyName, id: &str, version: u64) {
+        let Some(key) = name.key_bytes() else { return };
+        let hash = self.hash(name.scope(), &key);
+        let cached_version = self.keys.peek(&hash).map(|cached| cached.version);
+        if cached_version.is_some_and(|cached| cached >= version) {
+            // An edit of this node.
+            return self.set_has_exact(true);
+        }
+        let mut old_names = self.old_names();
+        if cached_version.is_none() || old_names.len() >= CHANGED_REFRESHES_MAX {
+            drop(old_names);
+            return self.forget_key(name);
+        }
+        old_names.push(id.into());
+        drop(old_names);
+        self.set_has_exact(true);
+        // A load that is in progress may have read the old record.
+        if let Some(load) = self.loads().get(&hash) {
+            load.mark_stale();
+        }
     }
 
     pub(super) fn set_has_exact(&self, has_exact: bool) {

@@ -299,7 +299,12 @@ impl<'a> OverrideEditor<'a> {
             let write = ConfigWrite { key: id.clone(), value, condition };
             match store.write(&[write]).await?.first() {
                 Some(WriteResult::Written(version)) => {
-                    self.cache.forget_key(&resolved.name);
+                    let stored = (!overrides.is_empty()).then(|| KeyOverrides {
+                        id: id.clone(),
+                        version: version.get(),
+                        overrides,
+                    });
+                    self.cache.put_key(&resolved.name, version.get(), stored);
                     let before = before.filter(|before| !before.is_leftover());
                     let after = after.filter(|after| !after.is_leftover());
                     return Ok(EditedOverride {

@@ -87,11 +87,11 @@ impl OverrideCache {
                 seen.has_more = true;
                 return Ok(seen);
             }
-            for (key, _) in changes.keys {
+            for (key, version) in changes.keys {
                 match KeyName::decode(&key) {
                     Ok(name) if name.is_wildcard() => wildcards.push(key),
                     Ok(name) => {
-                        self.forget_key(&name);
+                        self.key_changed(&name, &key, version.get());
                         seen.keys.push(name);
                     }
                     // Something else in the same store.

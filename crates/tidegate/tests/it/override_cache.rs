@@ -164,9 +164,10 @@ async fn wait_until(condition: impl Fn() -> bool) {
 #[test]
 fn requests_wait_for_one_shared_load() {
     runtime().block_on(async {
-        let node = Arc::new(Node::new(&TestStore::new(), LONG));
+        let store = TestStore::new();
+        Node::new(&store, LONG).set_limit("a", 100).await;
+        let node = Arc::new(Node::new(&store, LONG));
         node.follow().await;
-        node.set_limit("a", 100).await;
         let reads = node.reads();
         node.allow_reads(0);
         let answers = Arc::new(Mutex::new(Vec::new()));
@@ -194,9 +195,10 @@ fn requests_wait_for_one_shared_load() {
 #[test]
 fn a_request_waits_no_longer_than_the_deadline() {
     runtime().block_on(async {
-        let node = Node::new(&TestStore::new(), Duration::from_millis(20));
+        let store = TestStore::new();
+        Node::new(&store, LONG).set_limit("a", 100).await;
+        let node = Node::new(&store, Duration::from_millis(20));
         node.follow().await;
-        node.set_limit("a", 100).await;
         node.allow_reads(0);
         // By the rule.
         assert_eq!(node.remaining("waits", "1").await, 4);
@@ -210,9 +212,10 @@ fn a_request_waits_no_longer_than_the_deadline() {
 #[test]
 fn a_rule_may_choose_not_to_wait() {
     runtime().block_on(async {
-        let node = Node::new(&TestStore::new(), LONG);
+        let store = TestStore::new();
+        Node::new(&store, LONG).set_limit("b", 100).await;
+        let node = Node::new(&store, LONG);
         node.follow().await;
-        node.set_limit("b", 100).await;
         node.allow_reads(0);
         assert_eq!(node.remaining("hurries", "1").await, 4);
         node.allow_all_reads();
@@ -379,5 +382,47 @@ fn a_changed_override_wakes_the_requests_of_its_key() {
         node.set_limit("c", 10).await;
         assert_eq!(waiting.await.unwrap(), 8);
         assert_eq!(node.engine.waiting_requests(), 0);
+    });
+}
+
+/// The node that takes an edit uses it at once, also if the store answers reads later than a decision waits.
+#[test]
+fn an_edit_is_used_at_once_however_slow_the_store_is() {
+    runtime().block_on(async {
+        let node = Node::new(&TestStore::new(), Duration::ZERO);
+        node.follow().await;
+        node.set_limit("b", 100).await;
+        node.allow_reads(0);
+        assert_eq!(node.remaining("hurries", "1").await, 99);
+        // Its own change in the feed is known already.
+        node.follow().await;
+        assert_eq!(node.remaining("hurries", "1").await, 98);
+    });
+}
+
+/// Another node goes on with what it knows until it has read the change, and does not fall back to the rule.
+#[test]
+fn a_change_by_another_node_replaces_what_is_known() {
+    runtime().block_on(async {
+        let store = TestStore::new();
+        let (editing, other) =
+            (Node::new(&store, Duration::ZERO), Arc::new(Node::new(&store, Duration::ZERO)));
+        editing.set_limit("b", 100).await;
+        other.follow().await;
+        assert_eq!(other.remaining("hurries", "1").await, 4, "not loaded yet");
+        wait_until(|| other.cache.stats().entries == 1).await;
+        assert_eq!(other.remaining("hurries", "1").await, 98);
+        editing.set_limit("b", 200).await;
+        other.allow_reads(0);
+        let reads = other.reads();
+        let following = tokio::spawn({
+            let other = Arc::clone(&other);
+            async move { other.follow().await }
+        });
+        wait_until(|| other.reads() > reads).await;
+        assert_eq!(other.remaining("hurries", "1").await, 97, "the old limit until the new one is read");
+        other.allow_all_reads();
+        following.await.unwrap();
+        assert_eq!(other.remaining("hurries", "1").await, 196);
     });
 }

@@ -52,7 +52,7 @@ fn rules(name: &str, limit: &str) -> String {
 fn a_push_is_active_at_once_and_can_be_taken_back() {
     let operator = Operator::start();
     let server = &operator.server;
-    assert!(server.log().contains("the config store has no rules yet"), "{}", server.log());
+    server.wait_for_log("the config store has no rules yet");
     assert_eq!((server.check("7"), server.check("7")), (200, 200));
     let (one, deny) = (operator.write("one.yaml", "1 per day"), operator.write("deny.yaml", "0 per day"));
     let shown = operator.must(&["diff", &one]);
@@ -153,5 +153,5 @@ fn files_and_the_store_are_not_mixed() {
     let directory = Directory::new();
     let config = directory.write("settings.yaml", "rules: store\n");
     let server = Server::start(&["--config", &config]);
-    assert!(server.log().contains("has no rules yet"), "{}", server.log());
+    server.wait_for_log("has no rules yet");
 }
