@@ -312,7 +312,8 @@ impl OverrideCache {
             if let Some(load) = loads.get(&hash) {
                 return Some(Arc::clone(load));
             }
-            if loads.len() >= LOADS_MAX {
+            // A load has ended since the caller looked.
+            if self.keys.peek(&hash).is_some() || loads.len() >= LOADS_MAX {
                 return None;
             }
             let load = Arc::new(Load::default());
@@ -478,24 +479,24 @@ impl OverrideCache {
     /// for some keys; the others are loaded when they are used.
     pub(super) fn key_changed(&self, name: &KeyName, id: &str, version: u64) {
         let Some(key) = name.key_bytes() else { return };
-        let hash = self.hash(name.scope(), &key);
-        let cached_version = self.keys.peek(&hash).map(|cached| cached.version);
-        if cached_version.is_some_and(|cached| cached >= version) {
-            // An edit of this node.
-            return self.set_has_exact(true);
-        }
-        let mut old_names = self.old_names();
-        if cached_version.is_none() || old_names.len() >= CHANGED_REFRESHES_MAX {
-            drop(old_names);
-            return self.forget_key(name);
-        }
-        old_names.push(id.into());
-        drop(old_names);
         self.set_has_exact(true);
-        // A load that is in progress may have read the old record.
-        if let Some(load) = self.loads().get(&hash) {
+        let hash = self.hash(name.scope(), &key);
+        let loads = self.loads();
+        if let Some(load) = loads.get(&hash) {
+            // It may have read the old record.
             load.mark_stale();
         }
+        let is_older = |cached: Arc<CachedKey>| cached.version < version;
+        // A newer one is an edit of this node.
+        if self.keys.peek(&hash).is_some_and(is_older) {
+            let mut old_names = self.old_names();
+            if old_names.len() < CHANGED_REFRESHES_MAX {
+                old_names.push(id.into());
+            } else {
+                self.keys.remove(&hash);
+            }
+        }
+        drop(loads);
     }
 
     pub(super) fn set_has_exact(&self, has_exact: bool) {
