@@ -121,9 +121,18 @@ impl EtcdCluster {
         poll(|| self.status(index)).expect("its ports are still free");
     }
 
-    /// Stops a member without closing its connections.
+    /// Stops a member without closing its connections, and waits until it has stopped.
     pub fn pause(&self, index: usize) {
         self.signal(index, "-STOP");
+        let process = self.members[index].process.as_ref().expect("it runs");
+        let tasks = format!("/proc/{}/task", process.id());
+        let is_stopped = |stat: String| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'));
+        let all_stopped = || {
+            let tasks = std::fs::read_dir(&tasks).ok()?;
+            let stats = tasks.flatten().map(|task| std::fs::read_to_string(task.path().join("stat")));
+            stats.flatten().all(is_stopped).then_some(())
+        };
+        poll(all_stopped).expect("it stops");
     }
 
     pub fn resume(&self, index: usize) {
@@ -176,7 +185,9 @@ impl EtcdCluster {
                 return false;
             }
             let is_up = |member: &EtcdMember| TcpStream::connect(("127.0.0.1", member.client_port)).is_ok();
-            let is_ready = if is_tls { self.members.iter().all(is_up) } else { self.leader().is_some() };
+            let all_answer = || (0..self.members.len()).all(|index| self.status(index).is_some());
+            let is_ready =
+                if is_tls { self.members.iter().all(is_up) } else { all_answer() && self.leader().is_some() };
             if is_ready {
                 return true;
             }

@@ -218,9 +218,9 @@ impl EtcdClient {
         self.counters.calls.add_one();
         let HttpReply { status, body } =
             endpoint.post(path, authorization, body).await.map_err(MemberError::Unreachable)?;
+        // A member that is starting answers 404 with a text. So does something else than an etcd.
         let json: Value = serde_json::from_slice(&body).map_err(|_| {
-            let text = format!("{endpoint} answered {status} without JSON; it may not be an etcd");
-            MemberError::Answered(refused(&text))
+            MemberError::Unreachable(format!("it answered {status} without JSON; it may not be an etcd"))
         })?;
         match status {
             StatusCode::OK => match json.get("error") {
