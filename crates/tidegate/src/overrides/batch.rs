@@ -11,10 +11,9 @@ use indexmap::IndexMap;
 use tidegate_core::Timestamp;
 use tidegate_core::rules::Override;
 
-use super::editor::{
-    EditError, EditedOverride, OverrideChange, OverrideEditor, OverridePlace, Replaced, ResolvedPlace,
-    current_overrides, encode,
-};
+use super::edit_error::EditError;
+use super::editor::{EditedOverride, OverrideEditor, Replaced, current_overrides, encode};
+use super::place::{OverrideChange, OverridePlace, ResolvedPlace};
 use super::record;
 use crate::config::{
     CONFIG_WRITES_MAX, ConfigEntry, ConfigStoreError, ConfigVersion, ConfigWrite, WriteCondition, WriteResult,
@@ -46,7 +45,7 @@ impl OverrideEditor<'_> {
         let mut results: Vec<Option<Result<EditedOverride, EditError>>> = Vec::new();
         let mut keys: IndexMap<Box<str>, KeyEdits<'_>, foldhash::fast::RandomState> = IndexMap::default();
         for (position, (place, change)) in edits.iter().enumerate() {
-            let resolved = self.resolve(place).and_then(|resolved| {
+            let resolved = ResolvedPlace::resolve(self.rules, place).and_then(|resolved| {
                 resolved.check(place, change, now)?;
                 Ok((encode(&resolved.name)?, resolved))
             });

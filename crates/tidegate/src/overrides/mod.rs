@@ -7,7 +7,8 @@
 //! load.rs       loads that several requests wait for
 //! wildcards.rs  finds the wildcards that a key matches
 //! feed.rs       follows the changes of the config store
-//! editor.rs     sets, deletes and lists overrides; refuses what cannot work
+//! editor.rs     sets, deletes and lists overrides; edit_error.rs says why not
+//! place.rs      finds a place in the rules; refuses what cannot work there
 //! batch.rs      sets many overrides with few calls to the config store
 //! key_name.rs   the key of overrides in the config store
 //! record.rs     the value of overrides in the config store
@@ -18,22 +19,24 @@
 
 mod batch;
 mod cache;
+mod edit_error;
 mod editor;
 mod feed;
 mod key_name;
 mod load;
+mod place;
 mod provenance;
 mod record;
 mod wildcards;
 
 pub use batch::BatchEdit;
 pub use cache::{OverrideCache, OverrideCacheBuilder, OverrideCacheStats, Spawn};
-pub use editor::{
-    BAN_RULES_MAX, EditError, EditedOverride, ListedOverrides, OverrideChange, OverrideEditor, OverridePlace,
-};
+pub use edit_error::EditError;
+pub use editor::{BAN_RULES_MAX, EditedOverride, ListedOverrides, OverrideEditor};
 pub use feed::{FeedChanges, FeedError};
 pub use key_name::{KeyName, KeyNameError, ValuePattern};
 pub(crate) use load::LoadWait;
+pub use place::{OverrideChange, OverridePlace};
 pub use provenance::{provenance_json, provenance_text};
 pub use record::RECORD_FORMAT;
 pub use wildcards::WILDCARDS_MAX;
