@@ -273,7 +273,8 @@ pub async fn a_limit_of_several_units_is_exact(nodes: &[Node; 3]) {
                 let now_held = held.fetch_add(cost, Ordering::SeqCst) + cost;
                 assert!(now_held <= LIMIT, "{now_held} of {LIMIT} are held");
                 fences.push(lease.fence);
-                tokio::task::yield_now().await;
+                // Long enough for another node to be admitted wrongly.
+                tokio::time::sleep(Duration::from_millis(5)).await;
                 held.fetch_sub(cost, Ordering::SeqCst);
                 assert_eq!(node.release(&room, &lease.token).await, Release::Released);
             }
