@@ -174,7 +174,8 @@ fn half_sent_bodies_and_commands_count() {
     let answer =
         read_all(half_sent(server.address("resp"), format!("*2\r\n$4\r\nECHO\r\n${}\r\n", 2 * BODY_BYTES)));
     // The server closes a connection that still sends, so a reset may overtake the reply.
-    let is_refused = answer.is_empty() || answer.starts_with("-ERR the server has no memory for this connection");
+    let is_refused =
+        answer.is_empty() || answer.starts_with("-ERR the server has no memory for this connection");
     assert!(is_refused, "{answer}");
     assert_eq!(server.metric("tidegate_requests_rejected_total{protocol=\"resp\",reason=\"memory\"}"), 1);
     drop(held);
