@@ -65,7 +65,7 @@ struct EndBody {
 pub struct RulesChange {
     /// What to do.
     pub edit: RulesEdit,
-    /// Who asks, and when it may be done.
+    /// The operator, and the condition of the change.
     pub context: EditContext,
     /// Only show what it would change.
     pub dry_run: bool,

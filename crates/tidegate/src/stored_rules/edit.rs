@@ -38,7 +38,7 @@ pub enum RulesEdit {
     },
 }
 
-/// Who makes a change, and when it may be made.
+/// The operator of a change, and its condition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EditContext {
     /// The operator.
