@@ -134,7 +134,8 @@ impl FastPath {
             kind: OutcomeKind::Allowed,
             remaining: match &self.0 {
                 PathByAlgorithm::Bucket(path) => path.remaining(charge.rest),
-                PathByAlgorithm::FixedWindow(_) | PathByAlgorithm::SlidingWindow(_) => charge.rest[0],
+                PathByAlgorithm::FixedWindow(_) => charge.rest[0],
+                PathByAlgorithm::SlidingWindow(path) => path.remaining(charge.rest),
             },
             retry_after: Wait::NONE,
             reset_after: Nanos::new(u128::from(charge.reset_after_ns)),
@@ -289,8 +290,7 @@ impl SlidingWindowPath {
         })
     }
 
-    /// See `sliding_window.rs`, for a state of the current window. The weight of the previous window is rounded up to
-    /// whole units: the unit fits exactly if these fit into the room.
+    /// See `sliding_window.rs`, for a state of the current window.
     #[inline(always)]
     fn charge(&self, words: [u64; 2], now_ns: u64) -> Option<FastCharge> {
         let (start_ns, window_ns) = (self.start_ns(now_ns)?, self.window.get());
@@ -301,13 +301,22 @@ impl SlidingWindowPath {
         }
         let room = self.limit.checked_sub(cur + 1)?;
         let left_ns = start_ns + window_ns - now_ns;
-        let faded = self.window.divide(prev * left_ns + (window_ns - 1));
+        // The weight is at most `prev`, so most requests need no product. Below it, the product with `room` is narrow too.
+        if room < prev && prev * left_ns > room * window_ns {
+            return None;
+        }
         Some(FastCharge {
             state,
-            rest: [room.checked_sub(faded)?, 0],
+            rest: [room, prev * left_ns],
             reset_after_ns: left_ns + window_ns,
             delay_ns: 0,
         })
+    }
+
+    /// The room without the weight of the previous window, rounded up to whole units.
+    #[inline(always)]
+    fn remaining(&self, [room, weight]: [u64; 2]) -> u64 {
+        room - self.window.divide(weight + (self.window.get() - 1))
     }
 }
 
