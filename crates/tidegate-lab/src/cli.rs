@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use tidegate::AlgorithmName;
 
+use crate::apply_times::{self, ApplyTimes};
 use crate::bench::{self, Section};
 use crate::config_store::{ConfigStoreMeasurement, EngineName};
 use crate::overrides::{self, OverridesMeasurement};
@@ -41,6 +42,7 @@ Examples:
   cargo run --release -p tidegate-lab -- snapshot --keys 10000000
   cargo run --release -p tidegate-lab -- config-store --entries 10000000
   cargo run --release -p tidegate-lab -- overrides
+  cargo run --release -p tidegate-lab -- apply-times -- --store redis://127.0.0.1:6379
   cargo run -p tidegate-lab -- pictures";
 
 #[derive(Subcommand)]
@@ -52,6 +54,7 @@ enum Task {
     Snapshot(SnapshotArgs),
     ConfigStore(ConfigStoreArgs),
     Overrides(OverridesArgs),
+    ApplyTimes(ApplyTimesArgs),
     Pictures(PicturesArgs),
     Server(ServerArgs),
     Fleet(FleetArgs),
@@ -287,6 +290,25 @@ struct OverridesArgs {
     tidegate: Option<PathBuf>,
 }
 
+/// Starts a fleet, sets overrides on its nodes in turn, and prints after which time all nodes apply them.
+///
+/// `scripts/bench-config` starts the stores and runs this command for each of them.
+#[derive(Args)]
+struct ApplyTimesArgs {
+    /// Nodes of the fleet
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(2..=64))]
+    nodes: u16,
+    /// How many overrides are set
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    changes: u16,
+    /// The program `tidegate`, instead of the one in the directory of this program
+    #[arg(long, value_name = "FILE")]
+    tidegate: Option<PathBuf>,
+    /// Arguments of each node, such as `--store redis://127.0.0.1:6379`
+    #[arg(last = true, required = true, value_name = "SERVE ARGUMENTS")]
+    serve_args: Vec<String>,
+}
+
 /// Runs the subcommand that the arguments name.
 pub fn run() -> ExitCode {
     match Lab::parse().command {
@@ -299,6 +321,7 @@ pub fn run() -> ExitCode {
         Task::Snapshot(args) => return snapshot(args),
         Task::ConfigStore(args) => return measure_config_store(args),
         Task::Overrides(args) => return measure_overrides(args),
+        Task::ApplyTimes(args) => return measure_apply_times(args),
         Task::ConfigStoreChild(ConfigStoreChildArgs { directory, from, file_bytes_max }) => {
             return config_store_child::run(&directory, from, file_bytes_max);
         }
@@ -431,6 +454,15 @@ fn measure_overrides(args: OverridesArgs) -> ExitCode {
         rounds: usize::from(args.rounds),
         decisions: args.decisions,
         tidegate: args.tidegate.unwrap_or_else(tidegate_of_same_build),
+    })
+}
+
+fn measure_apply_times(args: ApplyTimesArgs) -> ExitCode {
+    apply_times::run(&ApplyTimes {
+        nodes: args.nodes,
+        changes: args.changes,
+        tidegate: args.tidegate.unwrap_or_else(tidegate_of_same_build),
+        serve_args: args.serve_args,
     })
 }
 

@@ -11,6 +11,7 @@
 //! tidegate-lab snapshot  the cost of a snapshot, also for decisions made while it is written
 //! tidegate-lab config-store  overrides by the million in the config store: disk, load time, look-ups, memory
 //! tidegate-lab overrides  the cost of a decision with overrides, and of their import
+//! tidegate-lab apply-times  how soon all nodes of a fleet apply an override
 //! tidegate-lab pictures  one SVG per algorithm and pacer, in docs/pictures
 //! ```
 //!
@@ -24,6 +25,7 @@
 //! machine, or on the same machine while something else runs. It reports missed goals but does not fail. A check does
 //! fail: `spray` exits with status 1 if a bound was broken.
 
+pub mod apply_times;
 pub mod bench;
 mod bytes;
 pub mod cli;
