@@ -41,6 +41,7 @@ Examples:
   cargo run --release -p tidegate-lab -- snapshot --keys 10000000
   cargo run --release -p tidegate-lab -- config-store --entries 10000000
   cargo run --release -p tidegate-lab -- overrides
+  cargo run --release -p tidegate-lab --features caches -- caches
   cargo run -p tidegate-lab -- pictures";
 
 #[derive(Subcommand)]
@@ -52,6 +53,9 @@ enum Task {
     Snapshot(SnapshotArgs),
     ConfigStore(ConfigStoreArgs),
     Overrides(OverridesArgs),
+    /// Compares caches for overrides: time of a look-up, memory, hit rate.
+    #[cfg(feature = "caches")]
+    Caches,
     Pictures(PicturesArgs),
     Server(ServerArgs),
     Fleet(FleetArgs),
@@ -183,7 +187,7 @@ struct ConfigStoreArgs {
     /// Memory for pages of the store
     #[arg(long, default_value = "64MiB")]
     cache: Bytes,
-    /// Memory for the filter of keys
+    /// The most memory for the filter of keys
     #[arg(long, default_value = "128MiB")]
     filter: Bytes,
     /// The directory for the store, which is removed at the end, instead of the system's temporary directory
@@ -299,6 +303,8 @@ pub fn run() -> ExitCode {
         Task::Snapshot(args) => return snapshot(args),
         Task::ConfigStore(args) => return measure_config_store(args),
         Task::Overrides(args) => return measure_overrides(args),
+        #[cfg(feature = "caches")]
+        Task::Caches => crate::caches::run(),
         Task::ConfigStoreChild(ConfigStoreChildArgs { directory, from, file_bytes_max }) => {
             return config_store_child::run(&directory, from, file_bytes_max);
         }

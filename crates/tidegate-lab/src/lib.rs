@@ -11,6 +11,7 @@
 //! tidegate-lab snapshot  the cost of a snapshot, also for decisions made while it is written
 //! tidegate-lab config-store  overrides by the million in the config store: disk, load time, look-ups, memory
 //! tidegate-lab overrides  the cost of a decision with overrides, and of their import
+//! tidegate-lab caches  with `--features caches`: caches that overrides could be in
 //! tidegate-lab pictures  one SVG per algorithm and pacer, in docs/pictures
 //! ```
 //!
@@ -26,6 +27,8 @@
 
 pub mod bench;
 mod bytes;
+#[cfg(feature = "caches")]
+pub mod caches;
 pub mod cli;
 pub mod config_store;
 pub mod config_store_child;
