@@ -43,6 +43,7 @@ Examples:
   cargo run --release -p tidegate-lab -- config-store --entries 10000000
   cargo run --release -p tidegate-lab -- overrides
   cargo run --release -p tidegate-lab -- apply-times -- --store redis://127.0.0.1:6379
+  cargo run --release -p tidegate-lab --features caches -- caches
   cargo run -p tidegate-lab -- pictures";
 
 #[derive(Subcommand)]
@@ -55,6 +56,9 @@ enum Task {
     ConfigStore(ConfigStoreArgs),
     Overrides(OverridesArgs),
     ApplyTimes(ApplyTimesArgs),
+    /// Compares caches for overrides: time of a look-up, memory, hit rate.
+    #[cfg(feature = "caches")]
+    Caches,
     Pictures(PicturesArgs),
     Server(ServerArgs),
     Fleet(FleetArgs),
@@ -186,7 +190,7 @@ struct ConfigStoreArgs {
     /// Memory for pages of the store
     #[arg(long, default_value = "64MiB")]
     cache: Bytes,
-    /// Memory for the filter of keys
+    /// The most memory for the filter of keys
     #[arg(long, default_value = "128MiB")]
     filter: Bytes,
     /// The directory for the store, which is removed at the end, instead of the system's temporary directory
@@ -322,6 +326,8 @@ pub fn run() -> ExitCode {
         Task::ConfigStore(args) => return measure_config_store(args),
         Task::Overrides(args) => return measure_overrides(args),
         Task::ApplyTimes(args) => return measure_apply_times(args),
+        #[cfg(feature = "caches")]
+        Task::Caches => crate::caches::run(),
         Task::ConfigStoreChild(ConfigStoreChildArgs { directory, from, file_bytes_max }) => {
             return config_store_child::run(&directory, from, file_bytes_max);
         }

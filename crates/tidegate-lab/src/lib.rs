@@ -12,6 +12,7 @@
 //! tidegate-lab config-store  overrides by the million in the config store: disk, load time, look-ups, memory
 //! tidegate-lab overrides  the cost of a decision with overrides, and of their import
 //! tidegate-lab apply-times  how soon all nodes of a fleet apply an override
+//! tidegate-lab caches  with `--features caches`: caches that overrides could be in
 //! tidegate-lab pictures  one SVG per algorithm and pacer, in docs/pictures
 //! ```
 //!
@@ -28,6 +29,8 @@
 pub mod apply_times;
 pub mod bench;
 mod bytes;
+#[cfg(feature = "caches")]
+pub mod caches;
 pub mod cli;
 pub mod config_store;
 pub mod config_store_child;

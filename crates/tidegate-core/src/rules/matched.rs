@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 
 use super::compiled_limit::CompiledLimit;
 use super::key_bytes::{self, KeyBuffer, KeyCompleteness};
+use super::overridden_limits::OverriddenLimit;
 use super::repeated_counters::PeekedCharge;
 use super::request_limit::RequestLimitRule;
 use super::unknown_domain::UnknownDomainRule;
@@ -69,8 +70,8 @@ pub enum LimitRef {
     Request(RequestLimitKind),
     /// The limit that denies requests of unknown domains.
     UnknownDomain,
-    /// A limit that replaces a rule's limit for this request. Boxed, because it is rare.
-    Override(Box<LimitOverride>),
+    /// A limit that replaces a rule's limit for this request. Shared with the answer.
+    Override(Arc<LimitOverride>),
 }
 
 /// A limit that a request has itself, without its L.
@@ -88,7 +89,7 @@ pub struct LimitOverride {
     /// The limit that it replaces.
     pub position: LimitPosition,
     /// The limit.
-    pub limit: Arc<CompiledLimit>,
+    pub(super) limit: OverriddenLimit,
     /// The override that it comes from. `None` if the override has ended, and only its old window is still enforced.
     pub applied: Option<AppliedOverride>,
     /// If the key is blocked: until when, if the block ends.
@@ -211,7 +212,7 @@ impl Ruleset {
                 let LimitOverride { position, limit, .. } = &**replacement;
                 ResolvedLimit {
                     rule: &self.domain_at(position.domain).rules()[position.rule as usize],
-                    limit,
+                    limit: self.overridden.resolve(limit),
                 }
             }
         }

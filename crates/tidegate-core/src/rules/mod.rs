@@ -6,7 +6,8 @@
 //! Request          ->  the rules that apply         request.rs -> matching.rs, index/, descriptor_tree.rs
 //!                  ->  the limits it falls under    matched.rs, key_bytes.rs, request_limit.rs,
 //!                                                   unknown_domain.rs
-//!                  ->  other limits for some keys   overrides.rs, apply_overrides.rs
+//!                  ->  other limits for some keys   overrides.rs, apply_overrides.rs,
+//!                                                   overridden_limits.rs
 //!                  ->  the plan that charges them   plan_draft.rs
 //! Outcomes         ->  the answer                   answer.rs; evaluation.rs has the steps of one decision
 //! ```
@@ -40,6 +41,7 @@ mod matching;
 mod metadata;
 mod mismatch;
 mod name_history;
+mod overridden_limits;
 mod overrides;
 mod pattern;
 mod plan_draft;
@@ -69,7 +71,7 @@ pub use matched::{
 pub use metadata::{Metadata, MetadataValue};
 pub use mismatch::{AttributeValues, Mismatch};
 pub use overrides::{
-    Access, AppliedOverride, BlockStatus, FoundOverrides, KeyOverrides, Override, OverrideLookup,
+    Access, AppliedOverride, BlockStatus, FoundEntry, FoundOverrides, KeyOverrides, Override, OverrideLookup,
     OverrideScope, OverrideSource, OverrideTarget, OverrideValues, PreviousValues,
 };
 pub use pattern::{

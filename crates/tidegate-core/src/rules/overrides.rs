@@ -23,9 +23,10 @@ use std::hash::Hasher as _;
 use std::sync::Arc;
 
 use siphasher::sip::SipHasher13;
+use smallvec::SmallVec;
 
 use super::compiled_limit::CompiledLimit;
-use super::{Action, LimitPosition};
+use super::{Action, LimitPosition, Ruleset};
 use crate::migration::{SupersededCounter, supersede};
 use crate::{Limit, LimitError, LimitId, Timestamp};
 
@@ -47,7 +48,7 @@ pub struct OverrideValues {
 }
 
 /// Whether a key is limited at all.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Access {
     /// By its limits.
     #[default]
@@ -61,7 +62,7 @@ pub enum Access {
 }
 
 /// The HTTP status of a request that is blocked.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum BlockStatus {
     /// 429.
     #[default]
@@ -71,7 +72,7 @@ pub enum BlockStatus {
 }
 
 /// An override.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Override {
     /// The limit that it applies to. If `None`, all limits of the rule with this key.
     pub limit_name: Option<Box<str>>,
@@ -94,7 +95,7 @@ pub struct Override {
 }
 
 /// Values that were replaced and had another window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PreviousValues {
     /// The values.
     pub values: OverrideValues,
@@ -113,13 +114,24 @@ pub struct KeyOverrides {
     pub overrides: Vec<Override>,
 }
 
+/// The overrides of a key or a wildcard, as decisions use them.
+#[derive(Clone, Debug)]
+pub struct FoundEntry {
+    /// As in [`KeyOverrides`]. Keys with equal overrides share them.
+    pub overrides: Arc<[Override]>,
+    /// The version in the config store.
+    pub version: u64,
+    /// The key of a wildcard in the config store. `None` if these are the overrides of exactly the key.
+    pub wildcard: Option<Arc<str>>,
+}
+
 /// The overrides that a key matches.
 #[derive(Clone, Debug, Default)]
 pub struct FoundOverrides {
     /// Of exactly this key.
-    pub exact: Option<Arc<KeyOverrides>>,
+    pub exact: Option<FoundEntry>,
     /// Of wildcards, those with the most literal characters first.
-    pub wildcards: Vec<Arc<KeyOverrides>>,
+    pub wildcards: Vec<FoundEntry>,
 }
 
 /// What is known about the overrides of a key.
@@ -128,9 +140,9 @@ pub enum OverrideLookup {
     /// It has none.
     None,
     /// It has these.
-    Found(Box<FoundOverrides>),
+    Found(FoundOverrides),
     /// Those of exactly this key have to be loaded. Carries those of wildcards.
-    NotLoaded(Vec<Arc<KeyOverrides>>),
+    NotLoaded(Vec<FoundEntry>),
 }
 
 /// A key that may have overrides.
@@ -146,17 +158,38 @@ pub struct OverrideTarget<'a> {
 
 /// Finds the overrides of keys, without waiting.
 pub trait OverrideSource {
-    /// The overrides of a key.
-    fn find(&self, target: OverrideTarget<'_>) -> OverrideLookup;
+    /// The overrides of a key. The target must come from these rules.
+    fn find(&self, rules: &Ruleset, target: OverrideTarget<'_>) -> OverrideLookup;
 }
 
 /// An override that applied to a limit.
 #[derive(Clone, Debug)]
 pub struct AppliedOverride {
     /// The overrides of the key or wildcard.
-    pub entry: Arc<KeyOverrides>,
+    pub entry: FoundEntry,
     /// The index of the one that applied.
     pub index: usize,
+    /// The limit that it applied to.
+    pub position: LimitPosition,
+    /// The key of the request, encoded.
+    pub key: SmallVec<[u8; APPLIED_KEY_BYTES]>,
+}
+
+/// Keys of up to this many bytes are kept without an allocation.
+const APPLIED_KEY_BYTES: usize = 40;
+
+/// Which of the overrides that were found applies to a limit.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Applicable {
+    source: EntrySource,
+    pub index: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum EntrySource {
+    Exact,
+    /// The wildcard at this position.
+    Wildcard(usize),
 }
 
 impl OverrideScope {
@@ -215,6 +248,17 @@ impl Override {
         self.expires_at.is_none_or(|expires_at| now < expires_at) && !self.is_leftover()
     }
 
+    /// Whether it sets numbers and nothing else, for all limits, and always did.
+    pub(super) fn is_plain(&self) -> bool {
+        let Self { limit_name, values, tier, access, expires_at, previous, .. } = self;
+        limit_name.is_none()
+            && tier.is_none()
+            && *access == Access::Limited
+            && expires_at.is_none()
+            && previous.is_empty()
+            && !values.is_empty()
+    }
+
     /// Whether it sets nothing itself, and only keeps values enforced that applied before.
     pub fn is_leftover(&self) -> bool {
         self.values.is_empty() && self.tier.is_none() && self.access == Access::Limited
@@ -229,40 +273,63 @@ impl Override {
     }
 }
 
-impl KeyOverrides {
+impl FoundEntry {
     /// The index of the override for a limit that satisfies `filter`. One that names the limit goes first.
-    pub(super) fn index_for(&self, id: &LimitId, filter: impl Fn(&Override) -> bool) -> Option<usize> {
-        let matching = |(_, candidate): &(usize, &Override)| candidate.applies_to(id) && filter(candidate);
-        let candidates = || self.overrides.iter().enumerate().filter(matching);
-        let named = candidates().find(|(_, candidate)| candidate.limit_name.is_some());
-        named.or_else(|| candidates().next()).map(|(index, _)| index)
+    #[inline]
+    fn index_for(&self, id: &LimitId, filter: impl Fn(&Override) -> bool) -> Option<usize> {
+        let mut found = None;
+        for (index, candidate) in self.overrides.iter().enumerate() {
+            if candidate.applies_to(id) && filter(candidate) {
+                if candidate.limit_name.is_some() {
+                    return Some(index);
+                }
+                found = found.or(Some(index));
+            }
+        }
+        found
     }
 }
 
 impl FoundOverrides {
     /// The override that applies to a limit at `now`.
-    pub(super) fn applicable(&self, id: &LimitId, now: Timestamp) -> Option<AppliedOverride> {
-        let find = |entry: &Arc<KeyOverrides>, filter: &dyn Fn(&Override) -> bool| {
-            let index = entry.index_for(id, |one| one.is_active(now) && filter(one))?;
-            Some(AppliedOverride { entry: Arc::clone(entry), index })
-        };
+    pub(super) fn applicable(&self, id: &LimitId, now: Timestamp) -> Option<Applicable> {
         let is_blocked = |one: &Override| matches!(one.access, Access::Blocked(_));
-        let exact =
-            self.exact.as_ref().and_then(|entry| find(entry, &is_blocked).or_else(|| find(entry, &|_| true)));
-        let is_allowed = exact.as_ref().is_some_and(|exact| exact.get().access == Access::Allowed);
-        let is_exact_block = exact.as_ref().is_some_and(|exact| is_blocked(exact.get()));
-        if !is_allowed && !is_exact_block {
-            let block = self.wildcards.iter().find_map(|entry| find(entry, &is_blocked));
-            if block.is_some() {
-                return block;
-            }
+        let block = |entry: &FoundEntry| entry.index_for(id, |one| is_blocked(one) && one.is_active(now));
+        let active = |entry: &FoundEntry| entry.index_for(id, |one| one.is_active(now));
+        let exact = self.exact.as_ref().and_then(|entry| block(entry).or_else(|| active(entry)));
+        let exact = exact.map(|index| Applicable { source: EntrySource::Exact, index });
+        if self.wildcards.is_empty() {
+            return exact;
         }
-        exact.or_else(|| self.wildcards.iter().find_map(|entry| find(entry, &|_| true)))
+        let of_wildcards = |find: &dyn Fn(&FoundEntry) -> Option<usize>| {
+            self.wildcards.iter().enumerate().find_map(|(position, entry)| {
+                Some(Applicable { source: EntrySource::Wildcard(position), index: find(entry)? })
+            })
+        };
+        let is_decided = exact.is_some_and(|exact| {
+            let one = self.get(exact);
+            one.access == Access::Allowed || is_blocked(one)
+        });
+        let block = if is_decided { None } else { of_wildcards(&block) };
+        block.or(exact).or_else(|| of_wildcards(&active))
     }
 
-    /// The tier that applies to a rule with the limit `id`, at `now`.
-    pub(super) fn tier(&self, id: &LimitId, now: Timestamp) -> Option<AppliedOverride> {
-        self.applicable(id, now).filter(|applied| applied.get().tier.is_some())
+    /// One of the overrides.
+    pub(super) fn get(&self, applicable: Applicable) -> &Override {
+        &self.entry(applicable.source).overrides[applicable.index]
+    }
+
+    /// The overrides that one of them is in.
+    pub(super) fn entry_of(&self, applicable: Applicable) -> &FoundEntry {
+        self.entry(applicable.source)
+    }
+
+    fn entry(&self, source: EntrySource) -> &FoundEntry {
+        match (source, &self.exact) {
+            (EntrySource::Exact, Some(exact)) => exact,
+            (EntrySource::Exact, None) => unreachable!("only an exact override that was found is applicable"),
+            (EntrySource::Wildcard(position), _) => &self.wildcards[position],
+        }
     }
 
     /// The counters that are still enforced beside `current`, because overrides of this key had another window.
@@ -276,6 +343,9 @@ impl FoundOverrides {
         let Some(entry) = &self.exact else { return superseded };
         let Some(index) = entry.index_for(&base.id, |_| true) else { return superseded };
         let one = &entry.overrides[index];
+        if one.previous.is_empty() && one.expires_at.is_none() {
+            return superseded;
+        }
         let mut keep = |values: &OverrideValues, ended: Option<Timestamp>, until: Option<Timestamp>| {
             let Ok(limit) = values.apply_to(&base.limit.limit) else { return };
             let old = base.with_override(limit);

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::apply_overrides::OverriddenLimits;
 use super::compiled_limit::CounterVersions;
 use super::compiled_rule::{CompiledRule, RuleCompiler};
 use super::name_history::{self, NameHistory};
+use super::overridden_limits::OverriddenLimits;
 use super::{Apply, Descriptor, DescriptorTree, Domain, Lookup, Pool, Rule, RuleIndex, RuleMatches, Signal};
 use crate::algorithm::CountDenied;
 use crate::{Counter, Limit, LimitId, PLAN_CHARGES_MAX, Timestamp};

@@ -20,8 +20,15 @@ pub enum EngineName {
 #[derive(Clone, Copy)]
 pub(super) struct EngineOptions<'a> {
     pub cache: Bytes,
-    pub filter: Bytes,
     pub directory: &'a Path,
+}
+
+/// The filter of keys.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BuiltFilter {
+    pub build_ns: u64,
+    /// 0 if the store has more keys than fit in it.
+    pub bytes: u64,
 }
 
 /// An open store. Errors are for people.
@@ -32,8 +39,8 @@ pub(super) trait Engine {
     /// The size of the value of a key, if there is one.
     fn get(&self, key: &str) -> Result<Option<usize>, String>;
 
-    /// Waits until the filter of keys is built.
-    fn wait_until_ready(&self) -> Result<(), String>;
+    /// Builds the filter of keys that the server has in front of its store. `None` if the engine is not one of the server.
+    fn build_filter(&self, bytes_max: usize) -> Result<Option<BuiltFilter>, String>;
 
     /// Closes the store, after all work in its background.
     fn close(self: Box<Self>) -> Result<(), String>;
@@ -46,11 +53,6 @@ impl EngineName {
             Self::Redb => "redb",
             Self::Fjall => "fjall",
         }
-    }
-
-    /// fjall has a filter for each of its files, so it is measured once.
-    pub(super) const fn has_filter_of_its_own(self) -> bool {
-        matches!(self, Self::Fjall)
     }
 
     pub(super) fn open(self, options: &EngineOptions<'_>) -> Result<Box<dyn Engine>, String> {

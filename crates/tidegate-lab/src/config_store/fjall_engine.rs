@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 
-use super::engine::{Engine, EngineOptions};
+use super::engine::{BuiltFilter, Engine, EngineOptions};
 use super::{present_key, value};
 
 /// How many changes the log keeps, as in the server's store.
@@ -62,8 +62,8 @@ impl Engine for FjallEngine {
         Ok(self.entries.get(key).map_err(failed)?.map(|value| value.len()))
     }
 
-    fn wait_until_ready(&self) -> Result<(), String> {
-        Ok(())
+    fn build_filter(&self, _: usize) -> Result<Option<BuiltFilter>, String> {
+        Ok(None)
     }
 
     fn close(self: Box<Self>) -> Result<(), String> {

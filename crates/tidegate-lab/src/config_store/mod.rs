@@ -1,11 +1,11 @@
 //! The config store at scale: disk space, load time, look-ups cold and warm, and memory, for redb and (with `--features fjall`)
 //! fjall.
 //!
-//! redb is measured as the server uses it: `EmbeddedConfigStore`, with its log of changes and its filter of keys. fjall does the same
+//! redb is measured as the server uses it: `EmbeddedConfigStore`, with its log of changes. fjall does the same
 //! writes with the same guarantees: each batch is synced before the next one, and the log of changes is kept and trimmed.
 //!
-//! Each kind of look-up has a store of its own that was just opened, because one kind would warm the pages of the next. Present keys
-//! are measured without the filter: building it reads the whole store, which leaves a small one in the cache.
+//! Each kind of look-up has a store of its own that was just opened, because one kind would warm the pages of the next. The
+//! filter of keys that the server has in front of its store is built at the end, because it reads the whole store.
 //!
 //! Loaded keys have even numbers, and absent keys have odd ones, so both are spread over the whole store.
 
@@ -45,7 +45,7 @@ pub struct ConfigStoreMeasurement {
     pub engine: EngineName,
     /// Memory for pages or blocks.
     pub cache: Bytes,
-    /// Memory for the filter of keys.
+    /// The most memory for the filter of keys.
     pub filter: Bytes,
     /// Where the store is made. It is removed at the end.
     pub directory: PathBuf,
@@ -61,7 +61,7 @@ impl ConfigStoreMeasurement {
     /// Runs the measurement. It calls `progress` with the number of loaded entries.
     pub fn run(&self, mut progress: impl FnMut(u64)) -> Result<ConfigStoreReport, String> {
         let directory = disk::StoreDir::new(&self.directory)?;
-        let options = EngineOptions { cache: self.cache, filter: self.filter, directory: directory.path() };
+        let options = EngineOptions { cache: self.cache, directory: directory.path() };
         let watch = WallTime::start();
         let engine = self.engine.open(&options)?;
         let mut number = 0;
@@ -77,16 +77,11 @@ impl ConfigStoreMeasurement {
         let size = Size::of(directory.path())?;
 
         let lookups = Lookups::choose(self.entries);
-        let no_filter = EngineOptions { filter: Bytes(0), ..options };
-        let present = self.measure(&no_filter, &lookups, Keys::Present)?;
+        let present = self.measure(&options, &lookups, Keys::Present)?;
         let absent = self.measure(&options, &lookups, Keys::Absent)?;
-        let absent_without_filter = match self.engine.has_filter_of_its_own() {
-            true => None,
-            false => Some(self.measure(&no_filter, &lookups, Keys::Absent)?),
-        };
         let engine = self.engine.open(&options)?;
-        engine.wait_until_ready()?;
         let single_writes = lookups::measure_single_writes(&*engine, self.entries)?;
+        let filter = engine.build_filter(usize::try_from(self.filter.0).unwrap_or(usize::MAX))?;
         let resident = process::resident();
         engine.close()?;
         let measurement = self.clone();
@@ -97,24 +92,21 @@ impl ConfigStoreMeasurement {
             size,
             present,
             absent,
-            absent_without_filter,
+            filter,
             single_writes,
             resident,
         })
     }
 
-    /// Opens the store with nothing in memory but its filter, and looks keys up for the first time, and then the same keys again.
+    /// Opens the store with nothing in memory, and looks keys up for the first time, and then the same keys again.
     fn measure(&self, options: &EngineOptions<'_>, lookups: &Lookups, keys: Keys) -> Result<Phase, String> {
         disk::drop_page_cache(options.directory)?;
         let watch = WallTime::start();
         let engine = self.engine.open(options)?;
         let open_ns = watch.elapsed_ns();
-        engine.wait_until_ready()?;
-        let ready_ns = watch.elapsed_ns();
-        disk::drop_page_cache(options.directory)?;
         let (cold, warm) = (lookups.run(&*engine, keys)?, lookups.run(&*engine, keys)?);
         engine.close()?;
-        Ok(Phase { open_ns, ready_ns, cold, warm })
+        Ok(Phase { open_ns, cold, warm })
     }
 }
 

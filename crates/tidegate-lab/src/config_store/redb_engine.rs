@@ -1,35 +1,26 @@
 //! redb, as the server uses it.
 
 use std::ops::Range;
-use std::sync::mpsc;
-use std::time::Duration;
+use std::sync::Arc;
 
-use tidegate::config::{ConfigWrite, WriteCondition};
-use tidegate_server::config_store::{CONFIG_FILE, EmbeddedConfigOptions, EmbeddedConfigStore};
+use tidegate::config::{ConfigStore, ConfigWrite, WriteCondition};
+use tidegate::overrides::OverrideCache;
+use tidegate_server::config_store::{CONFIG_FILE, EmbeddedConfigStore};
 
-use super::engine::{Engine, EngineOptions};
+use super::engine::{BuiltFilter, Engine, EngineOptions};
 use super::{present_key, value};
-
-/// How often to look whether the filter is built.
-const POLL_INTERVAL: Duration = Duration::from_millis(5);
-/// Half an hour of polls.
-const POLLS_MAX: usize = 360_000;
+use crate::measure::WallTime;
 
 pub(super) struct RedbEngine {
-    store: EmbeddedConfigStore,
-    has_filter: bool,
+    store: Arc<EmbeddedConfigStore>,
 }
 
 impl RedbEngine {
     pub(super) fn open(options: &EngineOptions<'_>) -> Result<Self, String> {
-        let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
-        let store_options = EmbeddedConfigOptions {
-            cache_bytes: bytes(options.cache.0),
-            filter_bytes_max: bytes(options.filter.0),
-        };
-        let store = EmbeddedConfigStore::open_with(&options.directory.join(CONFIG_FILE), store_options)
+        let cache_bytes = usize::try_from(options.cache.0).unwrap_or(usize::MAX);
+        let store = EmbeddedConfigStore::open(&options.directory.join(CONFIG_FILE), cache_bytes)
             .map_err(|error| error.to_string())?;
-        Ok(Self { store, has_filter: options.filter.0 > 0 })
+        Ok(Self { store: Arc::new(store) })
     }
 }
 
@@ -49,15 +40,15 @@ impl Engine for RedbEngine {
         Ok(entry.map(|entry| entry.value.len()))
     }
 
-    fn wait_until_ready(&self) -> Result<(), String> {
-        let (_never, nothing) = mpsc::channel::<()>();
-        for _ in 0..POLLS_MAX {
-            if !self.has_filter || self.store.filter_is_built() {
-                return Ok(());
-            }
-            let _ = nothing.recv_timeout(POLL_INTERVAL);
-        }
-        Err("the filter of keys was not built within half an hour".to_owned())
+    fn build_filter(&self, bytes_max: usize) -> Result<Option<BuiltFilter>, String> {
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().build().map_err(|error| error.to_string())?;
+        let store = Arc::clone(&self.store) as Arc<dyn ConfigStore>;
+        // Nothing is loaded, so nothing runs in the background.
+        let cache = OverrideCache::builder().filter_bytes_max(bytes_max).build(store, Arc::new(drop));
+        let watch = WallTime::start();
+        while runtime.block_on(cache.follow_changes()).map_err(|error| error.to_string())?.has_more {}
+        Ok(Some(BuiltFilter { build_ns: watch.elapsed_ns(), bytes: cache.stats().filter_bytes }))
     }
 
     fn close(self: Box<Self>) -> Result<(), String> {

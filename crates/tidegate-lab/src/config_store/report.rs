@@ -4,6 +4,7 @@ use std::fmt;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
+use super::engine::BuiltFilter;
 use super::{ConfigStoreMeasurement, disk};
 use crate::latency::Latencies;
 use crate::process::Resident;
@@ -21,10 +22,9 @@ pub struct ConfigStoreReport {
     pub(super) size: Size,
     pub(super) present: Phase,
     pub(super) absent: Phase,
-    /// `None` if the engine has a filter that cannot be turned off.
-    pub(super) absent_without_filter: Option<Phase>,
+    pub(super) filter: Option<BuiltFilter>,
     pub(super) single_writes: Latencies,
-    /// At the end, with the store open and its filter built.
+    /// At the end, with the store open and the filter built.
     pub(super) resident: Option<Resident>,
 }
 
@@ -41,8 +41,6 @@ pub(super) struct Size {
 #[derive(Clone, Debug)]
 pub(super) struct Phase {
     pub open_ns: u64,
-    /// With the filter of keys.
-    pub ready_ns: u64,
     pub cold: Latencies,
     pub warm: Latencies,
 }
@@ -75,7 +73,7 @@ fn resident(resident: Option<Resident>) -> String {
 
 impl fmt::Display for ConfigStoreReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ConfigStoreMeasurement { entries, engine, cache, filter, .. } = &self.measurement;
+        let ConfigStoreMeasurement { entries, engine, cache, .. } = &self.measurement;
         let name = engine.as_str();
         let mut table = Table::without_heading(format!("{entries} overrides in {name}, cache {cache}"));
         let mut row = |what: &str, figure: String| table.row([what.to_owned(), figure]);
@@ -85,8 +83,8 @@ impl fmt::Display for ConfigStoreReport {
         row("loaded in", seconds(self.load_ns));
         row("entries per second", format!("{:.0}", *entries as f64 * 1e9 / self.load_ns.max(1) as f64));
         row("opened in", seconds(self.absent.open_ns));
-        if self.absent_without_filter.is_some() {
-            row("filter of keys built after", seconds(self.absent.ready_ns));
+        if let Some(BuiltFilter { build_ns, bytes }) = self.filter {
+            row("filter of keys built in", format!("{}, {}", seconds(build_ns), Bytes(bytes)));
         }
         row("resident after the load", resident(self.load_resident));
         row("resident at the end", resident(self.resident));
@@ -103,19 +101,11 @@ impl fmt::Display for ConfigStoreReport {
         row("present, warm", &self.present.warm);
         row("absent, cold", &self.absent.cold);
         row("absent, warm", &self.absent.warm);
-        if let Some(phase) = &self.absent_without_filter {
-            row("absent without the filter, cold", &phase.cold);
-            row("absent without the filter, warm", &phase.warm);
-        }
         row("a synced write of one entry", &self.single_writes);
         table.note(
             "Cold: opened again, and the files dropped from the system's page cache with posix_fadvise.",
         );
         table.note("Warm: the same keys again.");
-        table.note(match self.absent_without_filter {
-            Some(_) => format!("The filter of keys may use {filter}. Present keys are measured without it."),
-            None => "This engine has filters of its own.".to_owned(),
-        });
         table.fmt(f)
     }
 }

@@ -18,7 +18,7 @@ mod mongodb;
 
 #[cfg(feature = "dynamodb")]
 pub use dynamodb::{DynamoConfigStore, DynamoSettings, MissingTable};
-pub use embedded::{CONFIG_FILE, EmbeddedConfigOptions, EmbeddedConfigStore, FILTER_BYTES_MAX_DEFAULT};
+pub use embedded::{CONFIG_FILE, EmbeddedConfigStore};
 pub use location::{ConfigStoreLocation, LocationError};
 #[cfg(feature = "mongodb")]
 pub use mongodb::{MongoConfigOptions, MongoConfigStore, MongoUrl, MongoUrlError};

@@ -7,7 +7,9 @@ use std::fmt::Write;
 use std::hash::{BuildHasher, RandomState};
 
 use tidegate::overrides::KeyName;
-use tidegate::rules::{Answer, AnswerKind, AppliedOverride, Attribute, KeyPart, LimitAnswer, Request};
+use tidegate::rules::{
+    Answer, AnswerKind, AppliedOverride, Attribute, KeyPart, LimitAnswer, Request, Ruleset,
+};
 use tidegate::{Timestamp, Wait};
 use tidegate_core::rules::key_value;
 
@@ -83,7 +85,7 @@ impl DenialLog {
             key = decider.map(|limit| self.key(request, &limit)),
             attributes = self.attributes(request, decider.map_or(0, |limit| limit.descriptor)),
             retry_after_ms = retry_after_ms(retry_after),
-            r#override = decider.and_then(|limit| limit.applied_override).map(|applied| self.override_text(applied)),
+            r#override = decider.and_then(|limit| limit.applied_override).map(|applied| self.override_text(applied, answer.rules())),
             suppressed,
             "not plainly allowed",
         );
@@ -134,16 +136,16 @@ impl DenialLog {
     }
 
     /// The override that the limit came from: its key as the log shows it, the limit it names, and its version.
-    fn override_text(&self, applied: &AppliedOverride) -> String {
+    fn override_text(&self, applied: &AppliedOverride, rules: &Ruleset) -> String {
         let limit_name = applied.get().limit_name.as_deref();
         let limit_name = limit_name.map_or_else(String::new, |name| format!("#{name}"));
         let version = applied.entry.version;
-        match KeyName::decode(&applied.entry.id) {
-            Ok(KeyName { domain, rule, parts }) => {
+        match KeyName::of_applied(applied, rules) {
+            Some(KeyName { domain, rule, parts }) => {
                 let key = self.key_text(parts.iter().map(|(name, value)| (&**name, value.to_string())));
                 format!("{domain}/{rule}/{key}{limit_name} version {version}")
             }
-            Err(_) => format!("version {version}"),
+            None => format!("version {version}"),
         }
     }
 

@@ -1,9 +1,9 @@
 //! Sets many overrides with few calls to the config store, for imports.
 //!
-//! The records of all keys are read, some at a time, and are written back in one call, each on the condition that no other edit
-//! came between. A key with such an edit is set again by itself.
+//! The records of all keys that may have one are read, some at a time, and are written back in one call, each on the condition
+//! that no other edit came between. A key with such an edit is set again by itself.
 
-use std::future::{Future, poll_fn};
+use std::future::{Future, poll_fn, ready};
 use std::pin::Pin;
 use std::task::Poll;
 
@@ -121,7 +121,14 @@ impl OverrideEditor<'_> {
     ) -> Result<(Vec<Vec<PreparedEdit>>, Vec<WriteResult>), ConfigStoreError> {
         let (mut writes, mut prepared) = (Vec::with_capacity(keys.len()), Vec::with_capacity(keys.len()));
         for some in keys.chunks(READS_AT_ONCE) {
-            let reads = some.iter().map(|(id, _)| self.cache.store().get(id)).collect();
+            // If a key has a record that this node does not know of, its write has a conflict.
+            let reads = some.iter().map(|(id, key_edits)| match key_edits.first() {
+                Some((_, resolved)) if self.cache.may_have_overrides(&resolved.name) => {
+                    self.cache.store().get(id)
+                }
+                _ => Box::pin(ready(Ok(None))),
+            });
+            let reads = reads.collect();
             for ((id, key_edits), entry) in some.iter().zip(join_all(reads).await) {
                 let (write, of_key) = prepare(edits, id, key_edits, entry?.as_ref(), now);
                 writes.push(write);

@@ -1,89 +1,70 @@
 //! The overrides that decisions use: a bounded cache in front of a config store.
 //!
 //! A decision never reads the config store. It asks the cache, which knows that a key has overrides, that it has none, or that
-//! it has to be loaded. Loads of one key are shared. A request waits for its loads up to a short deadline, and is then decided by
+//! it has to be loaded. Most keys have no overrides: a filter says so before the cache is asked. Loads of one key are shared. A request waits for its loads up to a short deadline, and is then decided by
 //! the rule. What is loaded stays until the config store reports a change of the key; an entry is read again from time to time
 //! while it is used, and stays in use while the store cannot be reached.
 //!
-//! The cache finds a key by a 64-bit hash under a random seed. Entries with overrides also have the key itself, so no key gets
-//! the overrides of another.
+//! `key_filter.rs` has the filter, `key_table.rs` the cached keys, and `loader.rs` the loads.
 
-use std::future::Future;
 use std::hash::{BuildHasher as _, Hasher as _};
-use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use indexmap::IndexMap;
-use quick_cache::Weighter;
-use quick_cache::sync::Cache;
-use smallvec::SmallVec;
+use foldhash::quality::RandomState;
 use tidegate_core::Timestamp;
 use tidegate_core::rules::{
-    FoundOverrides, KeyOverrides, MatchedLimits, OverrideLookup, OverrideScope, OverrideSource,
-    OverrideTarget, Ruleset,
+    FoundEntry, FoundOverrides, Override, OverrideLookup, OverrideScope, OverrideSource, OverrideTarget,
+    Ruleset,
 };
 
-use super::feed::{FeedChanges, FeedPosition};
+use super::feed::{FeedChanges, FeedPosition, FeedState};
+use super::key_filter::KeyFilter;
 use super::key_name::KeyName;
-use super::load::{Load, LoadWait};
-use super::record;
+use super::key_table::{CachedKey, KeyHash, KeyTable};
+use super::loader::{Loader, Spawn};
 use super::wildcards::Wildcards;
-use crate::config::{ConfigStore, ConfigStoreError};
+use crate::config::ConfigStore;
 
 /// The default of how much memory the cache takes.
 const CACHE_BYTES_DEFAULT: u64 = 64 << 20;
+/// The default of how much memory the filter takes: room for 89 million keys.
+const FILTER_BYTES_MAX_DEFAULT: usize = 128 << 20;
 /// The default of how long a decision waits for the config store.
 const LOAD_TIMEOUT_DEFAULT: Duration = Duration::from_millis(5);
-/// How many loads are in progress at most. Further keys are decided by their rules.
-const LOADS_MAX: usize = 1_024;
 /// How old an entry is when it is read again.
-const REFRESH_AFTER_MS: u64 = 600_000;
-/// How many entries wait to be read again at most.
-const REFRESHES_MAX: usize = 1_000;
-/// How long no load is started after one failed. Without this pause, each request would wait for its deadline.
-const PAUSE_AFTER_ERROR_MS: u64 = 1_000;
+const REFRESH_AFTER_S: u32 = 600;
 /// How many changed keys are read again at once. They are read one after the other, so not for longer than a second.
 const CHANGED_REFRESHES_MAX: usize = 64;
-/// What an entry takes besides its key and its overrides.
-const ENTRY_BYTES: u64 = 96;
-/// What one override takes, roughly.
-const OVERRIDE_BYTES: u64 = 256;
-
-/// Runs a future in the background, on the caller's runtime.
-pub type Spawn = Arc<dyn Fn(Pin<Box<dyn Future<Output = ()> + Send>>) + Send + Sync>;
 
 /// The overrides that decisions use.
 pub struct OverrideCache {
     store: Arc<dyn ConfigStore>,
-    keys: Cache<u64, Arc<CachedKey>, EntryWeighter, IdentityHasher>,
-    hasher: foldhash::fast::FixedState,
+    pub(super) keys: KeyTable,
+    /// The hashers of both halves of a key's hash.
+    place_hasher: RandomState,
+    check_hasher: RandomState,
     wildcards: ArcSwap<Wildcards>,
     has_wildcards: AtomicBool,
     /// Whether the store has overrides of exact keys, as far as the feed knows. While it has none, nothing is looked up.
     has_exact: AtomicBool,
-    loads: Mutex<IndexMap<u64, Arc<Load>, IdentityHasher>>,
-    /// The names of entries that have to be read again.
-    old_names: Mutex<Vec<Box<str>>>,
-    feed: Mutex<Option<FeedPosition>>,
-    spawn: Spawn,
-    load_timeout: Duration,
+    pub(super) filter: KeyFilter,
+    pub(super) loader: Loader,
+    feed: Mutex<Option<FeedState>>,
     /// The time of the last [`tick`](Self::tick), in milliseconds.
-    now_ms: AtomicU64,
-    /// Until when no load is started.
-    paused_until_ms: AtomicU64,
+    pub(super) now_ms: AtomicU64,
     /// When the feed was last up to date.
     followed_ms: AtomicU64,
-    counts: Counts,
+    pub(super) counts: Counts,
 }
 
 /// Makes an [`OverrideCache`].
 #[derive(Clone, Copy, Debug)]
 pub struct OverrideCacheBuilder {
     cache_bytes: u64,
+    filter_bytes_max: usize,
     load_timeout: Duration,
 }
 
@@ -104,77 +85,20 @@ pub struct OverrideCacheStats {
     pub bytes: u64,
     /// Wildcards.
     pub wildcards: u64,
+    /// The memory of the filter of keys.
+    pub filter_bytes: u64,
+    /// Whether the filter is in use. It is not while it is built, or if the store has too many keys.
+    pub is_filter_built: bool,
     /// How long ago the feed was up to date, in milliseconds. `None` if it never was.
     pub feed_age_ms: Option<u64>,
 }
 
 #[derive(Debug, Default)]
-struct Counts {
+pub(super) struct Counts {
     misses: AtomicU64,
-    loads: AtomicU64,
-    load_errors: AtomicU64,
-    unusable_records: AtomicU64,
-}
-
-/// What is known about a key.
-#[derive(Debug)]
-struct CachedKey {
-    /// `None` if it has no overrides.
-    found: Option<(Box<[u8]>, Arc<KeyOverrides>)>,
-    /// The version of the record, or of its deletion. 0 if the key was not in the store.
-    version: u64,
-    loaded_ms: u64,
-    /// Whether it is being read again.
-    is_refreshing: AtomicBool,
-}
-
-/// What a load needs to know about a key.
-struct LoadKey {
-    hash: u64,
-    key: Box<[u8]>,
-    name: Box<str>,
-}
-
-#[derive(Clone, Debug)]
-struct EntryWeighter;
-
-impl Weighter<u64, Arc<CachedKey>> for EntryWeighter {
-    fn weight(&self, _: &u64, cached: &Arc<CachedKey>) -> u64 {
-        let found = cached.found.as_ref().map_or(0, |(key, overrides)| {
-            (key.len() + overrides.id.len()) as u64 + OVERRIDE_BYTES * (overrides.overrides.len() as u64 + 1)
-        });
-        ENTRY_BYTES + found
-    }
-}
-
-/// The keys of the cache are hashes already.
-#[derive(Clone, Debug, Default)]
-struct IdentityHasher;
-
-impl std::hash::BuildHasher for IdentityHasher {
-    type Hasher = IdentityHash;
-
-    fn build_hasher(&self) -> IdentityHash {
-        IdentityHash(0)
-    }
-}
-
-struct IdentityHash(u64);
-
-impl std::hash::Hasher for IdentityHash {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
-        }
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        self.0 = number;
-    }
+    pub loads: AtomicU64,
+    pub load_errors: AtomicU64,
+    pub unusable_records: AtomicU64,
 }
 
 impl OverrideCacheBuilder {
@@ -182,6 +106,14 @@ impl OverrideCacheBuilder {
     #[must_use]
     pub fn cache_bytes(self, cache_bytes: u64) -> Self {
         Self { cache_bytes, ..self }
+    }
+
+    /// Sets how much memory the filter of keys takes at most. It takes what the keys of the config store need, 1.5 bytes for
+    /// each and some more. If they need more than this, there is no filter, and each key is looked up in the cache. Every key is
+    /// read from the store to build it, so this also bounds what a start reads.
+    #[must_use]
+    pub fn filter_bytes_max(self, filter_bytes_max: usize) -> Self {
+        Self { filter_bytes_max, ..self }
     }
 
     /// Sets how long a decision waits for the config store.
@@ -192,45 +124,32 @@ impl OverrideCacheBuilder {
 
     /// The cache in front of a store. `spawn` runs loads in the background.
     pub fn build(self, store: Arc<dyn ConfigStore>, spawn: Spawn) -> OverrideCache {
-        let entries_expected = usize::try_from(self.cache_bytes / ENTRY_BYTES).unwrap_or(usize::MAX);
-        let options = quick_cache::OptionsBuilder::new()
-            .estimated_items_capacity(entries_expected.min(1 << 20))
-            .weight_capacity(self.cache_bytes)
-            .build()
-            .expect("both capacities are set");
         OverrideCache {
             store,
-            keys: Cache::with_options(
-                options,
-                EntryWeighter,
-                IdentityHasher,
-                quick_cache::sync::DefaultLifecycle::default(),
-            ),
-            hasher: foldhash::fast::FixedState::with_seed(random_seed()),
+            keys: KeyTable::new(self.cache_bytes),
+            place_hasher: RandomState::default(),
+            check_hasher: RandomState::default(),
             wildcards: ArcSwap::default(),
             has_wildcards: AtomicBool::new(false),
             has_exact: AtomicBool::new(true),
-            loads: Mutex::default(),
-            old_names: Mutex::default(),
-            feed: Mutex::new(Some(FeedPosition::Start)),
-            spawn,
-            load_timeout: self.load_timeout,
+            filter: KeyFilter::new(self.filter_bytes_max),
+            loader: Loader::new(spawn, self.load_timeout),
+            feed: Mutex::new(Some(FeedState::default())),
             now_ms: AtomicU64::new(0),
-            paused_until_ms: AtomicU64::new(0),
             followed_ms: AtomicU64::new(0),
             counts: Counts::default(),
         }
     }
 }
 
-fn random_seed() -> u64 {
-    foldhash::fast::RandomState::default().build_hasher().finish()
-}
-
 impl OverrideCache {
     /// Makes a cache.
     pub fn builder() -> OverrideCacheBuilder {
-        OverrideCacheBuilder { cache_bytes: CACHE_BYTES_DEFAULT, load_timeout: LOAD_TIMEOUT_DEFAULT }
+        OverrideCacheBuilder {
+            cache_bytes: CACHE_BYTES_DEFAULT,
+            filter_bytes_max: FILTER_BYTES_MAX_DEFAULT,
+            load_timeout: LOAD_TIMEOUT_DEFAULT,
+        }
     }
 
     /// The config store.
@@ -247,15 +166,17 @@ impl OverrideCache {
     pub fn stats(&self) -> OverrideCacheStats {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let Counts { misses, loads, load_errors, unusable_records } = &self.counts;
-        let followed_ms = load(&self.followed_ms);
+        let (size, followed_ms) = (self.keys.size(), load(&self.followed_ms));
         OverrideCacheStats {
             misses: load(misses),
             loads: load(loads),
             load_errors: load(load_errors),
             unusable_records: load(unusable_records),
-            entries: self.keys.len() as u64,
-            bytes: self.keys.weight(),
+            entries: size.keys,
+            bytes: size.bytes,
             wildcards: self.wildcards.load().len() as u64,
+            filter_bytes: self.filter.bytes() as u64,
+            is_filter_built: self.filter.is_built(),
             feed_age_ms: (followed_ms > 0).then(|| load(&self.now_ms).saturating_sub(followed_ms)),
         }
     }
@@ -266,211 +187,72 @@ impl OverrideCache {
         !self.has_exact.load(Ordering::Acquire) && !self.has_wildcards.load(Ordering::Acquire)
     }
 
+    /// The half of a key's hash that the filter uses.
     #[inline]
-    fn hash(&self, scope: OverrideScope, key: &[u8]) -> u64 {
-        let mut hasher = self.hasher.build_hasher();
-        hasher.write_u64(scope.get());
-        hasher.write(key);
-        hasher.finish()
+    fn place_of(&self, scope: OverrideScope, key: &[u8]) -> u64 {
+        hash_with(&self.place_hasher, scope, key)
     }
 
-    fn loads(&self) -> MutexGuard<'_, IndexMap<u64, Arc<Load>, IdentityHasher>> {
-        self.loads.lock().unwrap_or_else(PoisonError::into_inner)
+    #[inline]
+    pub(super) fn hash(&self, scope: OverrideScope, key: &[u8]) -> KeyHash {
+        KeyHash { place: self.place_of(scope, key), check: hash_with(&self.check_hasher, scope, key) }
     }
 
-    /// Starts to load the overrides of a request's keys. Returns `None` if there is nothing to wait for: they were read
-    /// immediately, or cannot be read now.
-    pub(crate) fn load(self: &Arc<Self>, rules: &Ruleset, matched: &MatchedLimits) -> Option<LoadWait> {
-        let mut waits: SmallVec<[Arc<Load>; 2]> = SmallVec::new();
-        for target in matched.override_targets(rules) {
-            let hash = self.hash(target.scope, target.key);
-            if self.keys.peek(&hash).is_none() {
-                waits.extend(self.start_load(rules, target, hash));
-            }
-        }
-        (!waits.is_empty()).then(|| LoadWait::new(waits, self.load_timeout))
+    /// The hash of a key of the config store. `None` if it is not the key of a counter.
+    pub(super) fn hash_of_name(&self, name: &KeyName) -> Option<KeyHash> {
+        Some(self.hash(name.scope(), &name.key_bytes()?))
     }
 
-    /// Starts to load a key, or joins the load that is in progress. `None` if there is nothing to wait for.
-    fn start_load(
-        self: &Arc<Self>,
-        rules: &Ruleset,
-        target: OverrideTarget<'_>,
-        hash: u64,
-    ) -> Option<Arc<Load>> {
-        if self.is_paused() {
-            return None;
-        }
-        let place = rules.override_place(target.position);
-        let Some(name) = KeyName::encode_key(place.domain, place.rule, place.key, target.key) else {
-            // Its values are too long to have overrides.
-            self.keys.insert(hash, self.cached(None, 0));
-            return None;
-        };
-        let load = {
-            let mut loads = self.loads();
-            if let Some(load) = loads.get(&hash) {
-                return Some(Arc::clone(load));
-            }
-            // A load has ended since the caller looked.
-            if self.keys.peek(&hash).is_some() || loads.len() >= LOADS_MAX {
-                return None;
-            }
-            let load = Arc::new(Load::default());
-            loads.insert(hash, Arc::clone(&load));
-            load
-        };
-        self.counts.loads.fetch_add(1, Ordering::Relaxed);
-        let key = LoadKey { hash, key: target.key.into(), name };
-        let (cache, its_load) = (Arc::clone(self), Arc::clone(&load));
-        // An error is counted, and the feed reports that the store cannot be reached.
-        let mut reading: Pin<Box<dyn Future<Output = ()> + Send>> =
-            Box::pin(async move { drop(cache.read(key, its_load).await) });
-        // A store in memory answers immediately.
-        match reading.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(()) => None,
-            Poll::Pending => {
-                (self.spawn)(reading);
-                Some(load)
-            }
-        }
+    /// Whether a key of the config store may have overrides, as far as this node knows.
+    pub(super) fn may_have_overrides(&self, name: &KeyName) -> bool {
+        let hash = self.hash_of_name(name).filter(|_| !name.is_wildcard());
+        hash.is_none_or(|hash| self.filter.may_contain(hash.place))
     }
 
-    /// Reads a key into the cache.
-    async fn read(&self, key: LoadKey, load: Arc<Load>) -> Result<(), ConfigStoreError> {
-        let LoadKey { hash, key, name } = key;
-        loop {
-            let result = self.store.get(&name).await;
-            let mut loads = self.loads();
-            // The key changed while it was read.
-            if load.take_stale() && result.is_ok() {
-                continue;
-            }
-            let result = match result {
-                Ok(entry) => {
-                    let version = entry.as_ref().map_or(0, |entry| entry.version.get());
-                    let decoded = entry.map(|entry| record::decode(&name, entry.version.get(), &entry.value));
-                    let found = match decoded {
-                        None => None,
-                        Some(Ok(overrides)) => Some((key, Arc::new(overrides))),
-                        Some(Err(_)) => {
-                            self.counts.unusable_records.fetch_add(1, Ordering::Relaxed);
-                            None
-                        }
-                    };
-                    self.keys.insert(hash, self.cached(found, version));
-                    Ok(())
-                }
-                Err(error) => {
-                    self.counts.load_errors.fetch_add(1, Ordering::Relaxed);
-                    let paused_until = self.now_ms.load(Ordering::Relaxed) + PAUSE_AFTER_ERROR_MS;
-                    self.paused_until_ms.store(paused_until, Ordering::Relaxed);
-                    Err(error)
-                }
-            };
-            loads.swap_remove(&hash);
-            drop(loads);
-            load.finish();
-            return result;
-        }
+    fn now_s(&self) -> u32 {
+        // A clock of 32 bits, which begins again after 136 years.
+        (self.now_ms.load(Ordering::Relaxed) / 1_000) as u32
     }
 
-    fn cached(&self, found: Option<(Box<[u8]>, Arc<KeyOverrides>)>, version: u64) -> Arc<CachedKey> {
-        let loaded_ms = self.now_ms.load(Ordering::Relaxed);
-        Arc::new(CachedKey { found, version, loaded_ms, is_refreshing: AtomicBool::new(false) })
+    /// What is known about a key from now on.
+    pub(super) fn cached(&self, overrides: Option<Vec<Override>>, version: u64) -> CachedKey {
+        let overrides = overrides.map(|mut overrides| {
+            // No decision uses it, and without it many keys have equal overrides.
+            overrides.iter_mut().for_each(|one| one.set_at = Timestamp::default());
+            overrides.into()
+        });
+        CachedKey { overrides, version, loaded_s: self.now_s(), is_refreshing: false }
     }
 
-    fn is_paused(&self) -> bool {
-        self.now_ms.load(Ordering::Relaxed) < self.paused_until_ms.load(Ordering::Relaxed)
-    }
-
-    /// Lets an entry be read again that is old and in use. One without overrides is dropped: its key is loaded when it is used
-    /// again.
-    #[cold]
-    fn refresh(&self, hash: u64, cached: &CachedKey) {
-        if self.is_paused() || cached.is_refreshing.swap(true, Ordering::Relaxed) {
-            return;
-        }
-        match &cached.found {
-            None => drop(self.keys.remove(&hash)),
-            Some((_, overrides)) => {
-                let mut old_names = self.old_names();
-                if old_names.len() < REFRESHES_MAX {
-                    old_names.push(overrides.id.clone());
-                }
-            }
-        }
-    }
-
-    /// Reads the entries again that are old, or have changed. After an error, the rest is read the next time.
-    pub(super) async fn refresh_old(&self) -> Result<(), ConfigStoreError> {
-        let mut names = std::mem::take(&mut *self.old_names());
-        while let Some(name) = names.pop() {
-            if let Err(error) = self.refresh_name(&name).await {
-                names.push(name);
-                let mut old_names = self.old_names();
-                names.truncate(REFRESHES_MAX.saturating_sub(old_names.len()));
-                old_names.append(&mut names);
-                return Err(error);
-            }
-        }
-        Ok(())
-    }
-
-    async fn refresh_name(&self, name: &str) -> Result<(), ConfigStoreError> {
-        let Some((key_name, key)) = KeyName::decode(name).ok().and_then(|name| {
-            let key = name.key_bytes()?;
-            Some((name, key))
-        }) else {
-            return Ok(());
-        };
-        let hash = self.hash(key_name.scope(), &key);
-        let load = Arc::new(Load::default());
-        {
-            let mut loads = self.loads();
-            // Requests already wait for a load of this key.
-            if loads.contains_key(&hash) {
-                return Ok(());
-            }
-            loads.insert(hash, Arc::clone(&load));
-        }
-        self.read(LoadKey { hash, key: key.as_slice().into(), name: name.into() }, load).await
-    }
-
-    fn old_names(&self) -> MutexGuard<'_, Vec<Box<str>>> {
-        self.old_names.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
+    #[inline]
     fn is_old(&self, cached: &CachedKey) -> bool {
-        self.now_ms.load(Ordering::Relaxed).saturating_sub(cached.loaded_ms) > REFRESH_AFTER_MS
+        self.now_s().wrapping_sub(cached.loaded_s).cast_signed() > REFRESH_AFTER_S.cast_signed()
     }
 
-    /// Forgets what is known about a key. It is loaded again when it is used.
+    /// Forgets what is known about a key, which may have got overrides. It is loaded again when it is used.
     pub fn forget_key(&self, name: &KeyName) {
-        self.set_has_exact(true);
-        let Some(key) = name.key_bytes() else { return };
-        let hash = self.hash(name.scope(), &key);
-        let loads = self.loads();
-        if let Some(load) = loads.get(&hash) {
+        let Some(hash) = self.key_may_exist(name) else { return };
+        let loads = self.loader.loads();
+        if let Some(load) = loads.get(&hash.place) {
             load.mark_stale();
         }
-        self.keys.remove(&hash);
+        self.keys.remove(hash);
         drop(loads);
     }
 
     /// Puts what this node has written, so that its next decision uses it, however slow the store is.
-    pub(super) fn put_key(&self, name: &KeyName, version: u64, overrides: Option<KeyOverrides>) {
+    pub(super) fn put_key(&self, name: &KeyName, version: u64, overrides: Option<Vec<Override>>) {
         // Wildcards are in the list of all wildcards.
-        let Some(key) = name.key_bytes().filter(|_| !name.is_wildcard()) else { return };
-        self.set_has_exact(true);
-        let hash = self.hash(name.scope(), &key);
-        let loads = self.loads();
-        if let Some(load) = loads.get(&hash) {
+        if name.is_wildcard() {
+            return;
+        }
+        let Some(hash) = self.key_may_exist(name) else { return };
+        let loads = self.loader.loads();
+        if let Some(load) = loads.get(&hash.place) {
             load.mark_stale();
         }
-        if self.keys.peek(&hash).is_none_or(|cached| cached.version < version) {
-            let found = overrides.map(|overrides| (key.as_slice().into(), Arc::new(overrides)));
-            self.keys.insert(hash, self.cached(found, version));
+        if self.keys.version(hash).is_none_or(|known| known < version) {
+            self.keys.insert(hash, self.cached(overrides, version));
         }
         drop(loads);
     }
@@ -478,25 +260,26 @@ impl OverrideCache {
     /// A key has changed. What is known about it is used until it is read again, which [`refresh_old`](Self::refresh_old) does
     /// for some keys; the others are loaded when they are used.
     pub(super) fn key_changed(&self, name: &KeyName, id: &str, version: u64) {
-        let Some(key) = name.key_bytes() else { return };
-        self.set_has_exact(true);
-        let hash = self.hash(name.scope(), &key);
-        let loads = self.loads();
-        if let Some(load) = loads.get(&hash) {
+        let Some(hash) = self.key_may_exist(name) else { return };
+        let loads = self.loader.loads();
+        if let Some(load) = loads.get(&hash.place) {
             // It may have read the old record.
             load.mark_stale();
         }
-        let is_older = |cached: Arc<CachedKey>| cached.version < version;
         // A newer one is an edit of this node.
-        if self.keys.peek(&hash).is_some_and(is_older) {
-            let mut old_names = self.old_names();
-            if old_names.len() < CHANGED_REFRESHES_MAX {
-                old_names.push(id.into());
-            } else {
-                self.keys.remove(&hash);
-            }
+        let is_older = self.keys.version(hash).is_some_and(|known| known < version);
+        if is_older && !self.loader.read_again(id, CHANGED_REFRESHES_MAX) {
+            self.keys.remove(hash);
         }
         drop(loads);
+    }
+
+    /// Lets decisions look a key up, because it is in the store or was. Returns its hash.
+    fn key_may_exist(&self, name: &KeyName) -> Option<KeyHash> {
+        self.set_has_exact(true);
+        let hash = self.hash_of_name(name)?;
+        self.filter.insert(hash.place);
+        Some(hash)
     }
 
     pub(super) fn set_has_exact(&self, has_exact: bool) {
@@ -505,7 +288,7 @@ impl OverrideCache {
 
     /// Forgets what is known about all keys.
     pub(super) fn forget_keys(&self) {
-        let loads = self.loads();
+        let loads = self.loader.loads();
         loads.values().for_each(|load| load.mark_stale());
         self.keys.clear();
         drop(loads);
@@ -513,18 +296,14 @@ impl OverrideCache {
 
     pub(super) fn change_wildcards(
         &self,
-        changes: Vec<(Box<str>, Option<Arc<KeyOverrides>>)>,
+        changes: Vec<(Box<str>, Option<FoundEntry>)>,
         seen: &mut FeedChanges,
     ) {
         let (wildcards, refused) = self.wildcards.load().with_changes(changes);
         self.set_wildcards(wildcards, refused, seen);
     }
 
-    pub(super) fn replace_wildcards(
-        &self,
-        all: Vec<(Box<str>, Option<Arc<KeyOverrides>>)>,
-        seen: &mut FeedChanges,
-    ) {
+    pub(super) fn replace_wildcards(&self, all: Vec<(Box<str>, Option<FoundEntry>)>, seen: &mut FeedChanges) {
         let (wildcards, refused) = Wildcards::default().with_changes(all);
         self.set_wildcards(wildcards, refused, seen);
     }
@@ -543,50 +322,62 @@ impl OverrideCache {
     }
 
     /// Takes the position of the feed, unless another call has it.
-    pub(super) fn take_feed(&self) -> Option<FeedPosition> {
+    pub(super) fn take_feed(&self) -> Option<FeedState> {
         self.feed.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    pub(super) fn return_feed(&self, position: FeedPosition, is_followed: bool) {
-        *self.feed.lock().unwrap_or_else(PoisonError::into_inner) = Some(position);
-        if is_followed && position != FeedPosition::Start {
+    pub(super) fn return_feed(&self, state: FeedState, is_followed: bool) {
+        let has_started = state.position != FeedPosition::Start;
+        *self.feed.lock().unwrap_or_else(PoisonError::into_inner) = Some(state);
+        if is_followed && has_started {
             self.followed_ms.store(self.now_ms.load(Ordering::Relaxed).max(1), Ordering::Relaxed);
-            // The store answers.
-            self.paused_until_ms.store(0, Ordering::Relaxed);
+            self.loader.resume();
         }
     }
 }
 
 impl OverrideSource for OverrideCache {
     #[inline]
-    fn find(&self, target: OverrideTarget<'_>) -> OverrideLookup {
+    fn find(&self, rules: &Ruleset, target: OverrideTarget<'_>) -> OverrideLookup {
         let wildcards = match self.has_wildcards.load(Ordering::Acquire) {
             false => Vec::new(),
             true => self.wildcards.load().find(target.scope, target.key),
         };
         if !self.has_exact.load(Ordering::Acquire) {
-            return match wildcards.is_empty() {
-                true => OverrideLookup::None,
-                false => OverrideLookup::Found(Box::new(FoundOverrides { exact: None, wildcards })),
-            };
+            return lookup(None, wildcards);
         }
-        let hash = self.hash(target.scope, target.key);
-        let Some(cached) = self.keys.get(&hash) else {
+        let place = self.place_of(target.scope, target.key);
+        if !self.filter.may_contain(place) {
+            return lookup(None, wildcards);
+        }
+        let hash = KeyHash { place, check: hash_with(&self.check_hasher, target.scope, target.key) };
+        let Some(cached) = self.keys.get(hash) else {
             self.counts.misses.fetch_add(1, Ordering::Relaxed);
             return OverrideLookup::NotLoaded(wildcards);
         };
-        if self.is_old(&cached) {
-            self.refresh(hash, &cached);
+        if !cached.is_refreshing && self.is_old(&cached) {
+            self.refresh(rules, target, hash, &cached);
         }
-        let exact = match &cached.found {
-            Some((key, overrides)) if **key == *target.key => Some(Arc::clone(overrides)),
-            _ => None,
-        };
-        if exact.is_none() && wildcards.is_empty() {
-            return OverrideLookup::None;
-        }
-        OverrideLookup::Found(Box::new(FoundOverrides { exact, wildcards }))
+        let version = cached.version;
+        let exact = cached.overrides.map(|overrides| FoundEntry { overrides, version, wildcard: None });
+        lookup(exact, wildcards)
     }
+}
+
+#[inline]
+fn lookup(exact: Option<FoundEntry>, wildcards: Vec<FoundEntry>) -> OverrideLookup {
+    if exact.is_none() && wildcards.is_empty() {
+        return OverrideLookup::None;
+    }
+    OverrideLookup::Found(FoundOverrides { exact, wildcards })
+}
+
+#[inline]
+fn hash_with(hasher: &RandomState, scope: OverrideScope, key: &[u8]) -> u64 {
+    let mut hasher = hasher.build_hasher();
+    hasher.write_u64(scope.get());
+    hasher.write(key);
+    hasher.finish()
 }
 
 impl std::fmt::Debug for OverrideCache {

@@ -239,11 +239,7 @@ impl<'a> OverrideEditor<'a> {
             let write = ConfigWrite { key: id.clone(), value, condition };
             match store.write(&[write]).await?.first() {
                 Some(WriteResult::Written(version)) => {
-                    let stored = (!overrides.is_empty()).then(|| KeyOverrides {
-                        id: id.clone(),
-                        version: version.get(),
-                        overrides,
-                    });
+                    let stored = (!overrides.is_empty()).then_some(overrides);
                     self.cache.put_key(&resolved.name, version.get(), stored);
                     let before = before.filter(|before| !before.is_leftover());
                     let after = after.filter(|after| !after.is_leftover());

@@ -3,13 +3,15 @@
 //! First everything is read that has to be in memory, which is all wildcards. The position in the log of changes is taken
 //! before that, so a change in between is read again and never missed. Then each poll reads the changed keys, and drops them from
 //! the cache. If the log no longer has all changes, everything starts over.
+//!
+//! Beside that, some pages of all keys are read in each poll until the filter of keys is built.
 
 use std::fmt;
-use std::sync::Arc;
 
-use tidegate_core::rules::KeyOverrides;
+use tidegate_core::rules::{FoundEntry, KeyOverrides};
 
 use super::cache::OverrideCache;
+use super::key_filter::{FilterBuild, FilterRoom};
 use super::key_name::{KeyName, WILDCARD};
 use super::record;
 use crate::config::{CONFIG_PAGE_MAX, ConfigEntry, ConfigStoreError, ConfigVersion, Scan};
@@ -18,6 +20,8 @@ use crate::config::{CONFIG_PAGE_MAX, ConfigEntry, ConfigStoreError, ConfigVersio
 const CHANGES_PER_CALL: usize = 1_000;
 /// How many calls one poll makes at most, so that a large import does not keep it forever.
 const CALLS_PER_POLL: usize = 20;
+/// How many pages of keys one poll reads for the filter, so that changes are read in between.
+const FILTER_PAGES_PER_POLL: usize = 4;
 
 /// Why the changes could not be followed. Decisions go on with what is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +35,14 @@ pub(super) enum FeedPosition {
     Start,
     /// Changes after this version have to be read.
     After(ConfigVersion),
+}
+
+/// What the feed has to do next.
+#[derive(Default)]
+pub(super) struct FeedState {
+    pub position: FeedPosition,
+    /// The filter of keys that is being built.
+    filter_build: Option<FilterBuild>,
 }
 
 /// What changed.
@@ -50,22 +62,26 @@ impl OverrideCache {
     /// Reads the changes since the last call. Call it again and again, about once a second.
     pub async fn follow_changes(&self) -> Result<FeedChanges, FeedError> {
         // One call at a time: two would set the position back and forth.
-        let Some(mut position) = self.take_feed() else { return Ok(FeedChanges::default()) };
-        let mut result = self.follow_from(&mut position).await;
+        let Some(mut state) = self.take_feed() else { return Ok(FeedChanges::default()) };
+        let mut result = self.follow_from(&mut state).await;
+        if let Ok(seen) = &mut result {
+            seen.has_more |= self.build_filter(&mut state.filter_build).await;
+        }
         if let Err(error) = self.refresh_old().await {
             result = Err(error);
         }
-        self.return_feed(position, result.is_ok());
+        self.return_feed(state, result.is_ok());
         result.map_err(FeedError)
     }
 
-    async fn follow_from(&self, position: &mut FeedPosition) -> Result<FeedChanges, ConfigStoreError> {
+    async fn follow_from(&self, state: &mut FeedState) -> Result<FeedChanges, ConfigStoreError> {
         let store = self.store();
         let mut seen = FeedChanges::default();
-        let mut since = match *position {
+        let mut since = match state.position {
             FeedPosition::After(since) => since,
             FeedPosition::Start => {
                 let latest = store.latest().await?;
+                state.filter_build = self.filter.restart();
                 self.read_wildcards(&mut seen).await?;
                 self.forget_keys();
                 // Assume that there are some before the store is asked: an edit in between must not be hidden.
@@ -83,7 +99,9 @@ impl OverrideCache {
         for _ in 0..CALLS_PER_POLL {
             let changes = store.changes(since, CHANGES_PER_CALL).await?;
             if changes.is_gap {
-                *position = FeedPosition::Start;
+                state.filter_build = None;
+                self.filter.clear();
+                state.position = FeedPosition::Start;
                 seen.has_more = true;
                 return Ok(seen);
             }
@@ -115,8 +133,40 @@ impl OverrideCache {
             seen.any = true;
             self.change_wildcards(changed, &mut seen);
         }
-        *position = FeedPosition::After(since);
+        state.position = FeedPosition::After(since);
         Ok(seen)
+    }
+
+    /// Reads some pages of all keys into the filter, if one is being built or has to be. Returns whether more can be read now.
+    async fn build_filter(&self, build: &mut Option<FilterBuild>) -> bool {
+        if build.is_none() {
+            *build = self.filter.grow();
+        }
+        let prefix = KeyName::prefix(None, None, false);
+        for _ in 0..FILTER_PAGES_PER_POLL {
+            let Some(building) = build else { return false };
+            let scan =
+                Scan { prefix: &prefix, after: building.after.as_deref(), entries_max: CONFIG_PAGE_MAX };
+            // The next poll tries again. If the store is away, reading the changes says so.
+            let Ok(page) = self.store().scan(scan).await else { return false };
+            let is_too_small = page.entries.iter().any(|entry| {
+                let hash = KeyName::decode(&entry.key).ok().and_then(|name| self.hash_of_name(&name));
+                hash.is_some_and(|hash| {
+                    self.filter.insert_scanned(building, hash.place) == FilterRoom::TooSmall
+                })
+            });
+            if is_too_small {
+                *build = self.filter.begin_larger(building);
+                continue;
+            }
+            building.after = page.entries.last().map(|entry| entry.key.clone());
+            if (!page.has_more || building.after.is_none())
+                && let Some(building) = build.take()
+            {
+                self.filter.finish(building);
+            }
+        }
+        build.is_some()
     }
 
     async fn read_wildcards(&self, seen: &mut FeedChanges) -> Result<(), ConfigStoreError> {
@@ -140,10 +190,12 @@ impl OverrideCache {
     }
 }
 
-/// The overrides of an entry, or `None` if they cannot be used.
-fn usable(entry: &ConfigEntry, seen: &mut FeedChanges) -> Option<Arc<KeyOverrides>> {
+/// The overrides of a wildcard, or `None` if they cannot be used.
+fn usable(entry: &ConfigEntry, seen: &mut FeedChanges) -> Option<FoundEntry> {
     match record::decode(&entry.key, entry.version.get(), &entry.value) {
-        Ok(overrides) => Some(Arc::new(overrides)),
+        Ok(KeyOverrides { id, version, overrides }) => {
+            Some(FoundEntry { overrides: overrides.into(), version, wildcard: Some(id.into()) })
+        }
         Err(error) => {
             seen.unusable.push(format!("the override at {:?} is not used: {error}", entry.key));
             None

@@ -12,7 +12,7 @@
 use std::fmt::{self, Write as _};
 
 use smallvec::SmallVec;
-use tidegate_core::rules::{KeyPart, KeySpec, OverrideScope};
+use tidegate_core::rules::{AppliedOverride, KeyPart, OverridePlaceNames, OverrideScope, Ruleset};
 use tidegate_core::{KeyValue, key_values, push_key_value};
 
 use crate::config::CONFIG_KEY_BYTES_MAX;
@@ -149,11 +149,11 @@ impl KeyName {
     }
 
     /// The text for a key in the form that counters use. `None` if a value is too long to have overrides.
-    pub(super) fn encode_key(domain: &str, rule: &str, spec: &KeySpec, key: &[u8]) -> Option<Box<str>> {
-        let mut text = Self::prefix(Some(domain), Some(rule), false);
+    pub(super) fn encode_key(place: &OverridePlaceNames<'_>, key: &[u8]) -> Option<Box<str>> {
+        let mut text = Self::prefix(Some(place.domain), Some(place.rule), false);
         let mut is_first = true;
         let mut values = key_values(key);
-        for part in spec.parts() {
+        for part in place.key.parts() {
             push_part_name(&mut text, &part.to_string(), &mut is_first);
             match (values.next()?, part) {
                 (KeyValue::Text(value), _) => push_escaped(&mut text, std::str::from_utf8(value).ok()?, "*"),
@@ -168,6 +168,15 @@ impl KeyName {
             }
         }
         checked(text).ok()
+    }
+
+    /// The key or wildcard whose override applied to a limit of these rules.
+    pub fn of_applied(applied: &AppliedOverride, rules: &Ruleset) -> Option<Self> {
+        let text = match &applied.entry.wildcard {
+            Some(wildcard) => return Self::decode(wildcard).ok(),
+            None => Self::encode_key(&rules.override_place(applied.position), &applied.key)?,
+        };
+        Self::decode(&text).ok()
     }
 
     /// Reads a text that [`encode`](Self::encode) wrote.

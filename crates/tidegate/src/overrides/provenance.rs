@@ -1,15 +1,15 @@
 //! Says where a limit came from: which override, which version, who set it, and until when.
 
 use serde_json::{Value, json};
-use tidegate_core::rules::AppliedOverride;
+use tidegate_core::rules::{AppliedOverride, Ruleset};
 
 use super::key_name::KeyName;
 
-/// As a field of answers.
-pub fn provenance_json(applied: &AppliedOverride) -> Value {
+/// As a field of answers that were made with these rules.
+pub fn provenance_json(applied: &AppliedOverride, rules: &Ruleset) -> Value {
     let one = applied.get();
     json!({
-        "id": id(applied),
+        "id": id(applied, rules),
         "version": applied.entry.version,
         "author": one.author,
         "expires_at_ns": one.expires_at.map(|at| at.as_nanos()),
@@ -18,9 +18,9 @@ pub fn provenance_json(applied: &AppliedOverride) -> Value {
 }
 
 /// For people.
-pub fn provenance_text(applied: &AppliedOverride) -> String {
+pub fn provenance_text(applied: &AppliedOverride, rules: &Ruleset) -> String {
     let one = applied.get();
-    let mut text = format!("{}, version {}", id(applied), applied.entry.version);
+    let mut text = format!("{}, version {}", id(applied, rules), applied.entry.version);
     if let Some(author) = &one.author {
         text.push_str(&format!(", by {author}"));
     }
@@ -31,9 +31,8 @@ pub fn provenance_text(applied: &AppliedOverride) -> String {
 }
 
 /// The key of the override as operators write it, with the name of its limit if it has one.
-fn id(applied: &AppliedOverride) -> String {
-    let key = KeyName::decode(&applied.entry.id)
-        .map_or_else(|_| applied.entry.id.to_string(), |name| name.to_string());
+fn id(applied: &AppliedOverride, rules: &Ruleset) -> String {
+    let key = KeyName::of_applied(applied, rules).map_or_else(String::new, |name| name.to_string());
     match &applied.get().limit_name {
         Some(limit) => format!("{key}#{limit}"),
         None => key,

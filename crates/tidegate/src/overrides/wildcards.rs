@@ -6,10 +6,9 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tidegate_core::rules::{KeyOverrides, OverrideScope};
+use tidegate_core::rules::{FoundEntry, OverrideScope};
 use tidegate_core::{KeyValue, key_values};
 
 use super::key_name::{KeyName, ValuePattern};
@@ -21,7 +20,7 @@ pub const WILDCARDS_MAX: usize = 100_000;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Wildcards {
     /// By their keys in the config store.
-    all: BTreeMap<Box<str>, Arc<KeyOverrides>>,
+    all: BTreeMap<Box<str>, FoundEntry>,
     scopes: HashMap<OverrideScope, ScopeWildcards>,
 }
 
@@ -42,7 +41,7 @@ struct Shape {
 
 #[derive(Clone, Debug)]
 struct Found {
-    overrides: Arc<KeyOverrides>,
+    overrides: FoundEntry,
     literal_chars: usize,
     is_prefix: bool,
 }
@@ -63,7 +62,7 @@ impl Wildcards {
 
     /// The same wildcards after changes. `None` for a wildcard that was deleted. Wildcards above the maximum are not added; the
     /// second value says how many.
-    pub fn with_changes(&self, changes: Vec<(Box<str>, Option<Arc<KeyOverrides>>)>) -> (Self, usize) {
+    pub fn with_changes(&self, changes: Vec<(Box<str>, Option<FoundEntry>)>) -> (Self, usize) {
         let mut all = self.all.clone();
         let mut refused = 0;
         for (id, overrides) in changes {
@@ -76,7 +75,7 @@ impl Wildcards {
         (Self::new(all), refused)
     }
 
-    fn new(all: BTreeMap<Box<str>, Arc<KeyOverrides>>) -> Self {
+    fn new(all: BTreeMap<Box<str>, FoundEntry>) -> Self {
         let mut scopes: HashMap<OverrideScope, ScopeWildcards> = HashMap::new();
         for (id, overrides) in &all {
             let Ok(name) = KeyName::decode(id) else { continue };
@@ -89,18 +88,18 @@ impl Wildcards {
             let literal_chars = name.parts.iter().map(|(_, value)| value.literal().chars().count()).sum();
             let scope = scopes.entry(name.scope()).or_default();
             scope.shapes.insert(shape);
-            scope.by_text.insert(text, Found { overrides: Arc::clone(overrides), literal_chars, is_prefix });
+            scope.by_text.insert(text, Found { overrides: overrides.clone(), literal_chars, is_prefix });
         }
         Self { all, scopes }
     }
 
     /// The wildcards that a key matches, those with the most literal characters first.
-    pub fn find(&self, scope: OverrideScope, key: &[u8]) -> Vec<Arc<KeyOverrides>> {
+    pub fn find(&self, scope: OverrideScope, key: &[u8]) -> Vec<FoundEntry> {
         let Some(scope) = self.scopes.get(&scope) else { return Vec::new() };
         let texts = scope.shapes.iter().filter_map(|shape| shape.lookup_text(key));
         let mut found: Vec<&Found> = texts.filter_map(|text| scope.by_text.get(&text)).collect();
         found.sort_by_key(|found| (Reverse(found.literal_chars), !found.is_prefix));
-        found.into_iter().map(|found| Arc::clone(&found.overrides)).collect()
+        found.into_iter().map(|found| found.overrides.clone()).collect()
     }
 }
 
@@ -151,8 +150,8 @@ mod tests {
     fn wildcards(names: &[&[(&str, &str)]]) -> Wildcards {
         let changes = names.iter().map(|parts| {
             let id = name(parts).encode().unwrap();
-            let overrides = KeyOverrides { id: id.clone(), ..KeyOverrides::default() };
-            (id, Some(Arc::new(overrides)))
+            let wildcard = Some(id.clone().into());
+            (id, Some(FoundEntry { overrides: [].into(), version: 1, wildcard }))
         });
         Wildcards::default().with_changes(changes.collect()).0
     }
@@ -160,7 +159,8 @@ mod tests {
     fn found(wildcards: &Wildcards, parts: &[(&str, &str)]) -> Vec<String> {
         let key = name(parts);
         let found = wildcards.find(key.scope(), &key.key_bytes().unwrap());
-        found.iter().map(|found| KeyName::decode(&found.id).unwrap().parts[0].1.to_string()).collect()
+        let name = |found: &FoundEntry| KeyName::decode(found.wildcard.as_deref().unwrap()).unwrap();
+        found.iter().map(|found| name(found).parts[0].1.to_string()).collect()
     }
 
     #[test]

@@ -20,6 +20,8 @@ mod mixed;
 mod observed;
 #[cfg(feature = "rules")]
 mod override_cache;
+#[cfg(feature = "rules")]
+mod override_filter;
 mod pacer;
 mod queue;
 #[cfg(feature = "redis")]

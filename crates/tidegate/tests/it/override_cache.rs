@@ -265,17 +265,25 @@ fn what_is_known_stays_in_use_while_the_store_is_away() {
         node.follow().await;
         node.set_limit("a", 100).await;
         assert_eq!(node.remaining("waits", "1").await, 99);
+        // Keys with overrides that this node has not read.
+        let keys = ["2", "3"].map(|user| format!("o\u{1f}api\u{1f}a\u{1f}user={user}"));
+        let writes = keys.map(|key| put(&key, br#"{"v":1,"overrides":[{"limit":50}]}"#));
+        node.store.write(&writes).await.unwrap();
+        node.follow().await;
         node.store.is_away.store(true, Ordering::SeqCst);
         assert!(node.cache.follow_changes().await.is_err());
         assert_eq!(node.remaining("waits", "1").await, 98);
-        // An unknown key is decided by the rule. After the first error, the store is not asked for a while.
+        // A key that is not known is decided by the rule. After the first error, the store is not asked for a while.
         let reads = node.reads();
         assert_eq!(node.remaining("waits", "2").await, 4);
         assert_eq!(node.remaining("waits", "3").await, 4);
+        // No other key is looked up at all.
+        assert_eq!(node.remaining("waits", "4").await, 4);
         assert_eq!((node.reads() - reads, node.cache.stats().load_errors), (1, 1));
         node.store.is_away.store(false, Ordering::SeqCst);
         node.follow().await;
         assert_eq!(node.remaining("waits", "1").await, 97);
+        assert_eq!(node.remaining("waits", "2").await, 48);
     });
 }
 

@@ -1,14 +1,12 @@
 //! The embedded config store: one file in the data directory, on [redb](https://docs.rs/redb).
 //!
 //! ```text
-//! store.rs           EmbeddedConfigStore: the store, and its calls
-//! writer.rs          the thread that writes: calls that wait share a commit
-//! transaction.rs     what one commit does: conditions, versions, the log of changes
-//! tables.rs          the tables of the file, and reading them
-//! key_filter.rs      the filter of keys that have an entry, so that other keys do not touch the disk
-//! filter_builder.rs  builds the filter from the file
-//! database_file.rs   opens the file, and opens it again after a disk error
-//! error.rs           errors of redb, with hints
+//! store.rs          EmbeddedConfigStore: the store, and its calls
+//! writer.rs         the thread that writes: calls that wait share a commit
+//! transaction.rs    what one commit does: conditions, versions, the log of changes
+//! tables.rs         the tables of the file, and reading them
+//! database_file.rs  opens the file, and opens it again after a disk error
+//! error.rs          errors of redb, with hints
 //! ```
 //!
 //! A write goes to a queue. The writer takes all calls that wait, does them in one transaction, and replies after the file
@@ -22,8 +20,6 @@
 
 mod database_file;
 mod error;
-mod filter_builder;
-mod key_filter;
 mod store;
 mod tables;
 #[cfg(test)]
@@ -31,4 +27,4 @@ mod tests;
 mod transaction;
 mod writer;
 
-pub use store::{CONFIG_FILE, EmbeddedConfigOptions, EmbeddedConfigStore, FILTER_BYTES_MAX_DEFAULT};
+pub use store::{CONFIG_FILE, EmbeddedConfigStore};

@@ -11,24 +11,11 @@ use tidegate::config::{
 use tokio::runtime::Handle;
 
 use super::database_file::DatabaseFile;
-use super::key_filter::KeyFilter;
 use super::tables;
 use super::writer::{FreeSpace, Writer, stopped};
 
 /// The name of the file in the data directory.
 pub const CONFIG_FILE: &str = "config.redb";
-
-/// The default of [`EmbeddedConfigOptions::filter_bytes_max`]: room for 100 million keys.
-pub const FILTER_BYTES_MAX_DEFAULT: usize = 128 << 20;
-
-/// Bounds of the memory that a store uses.
-#[derive(Clone, Copy, Debug)]
-pub struct EmbeddedConfigOptions {
-    /// Memory for pages of the file.
-    pub cache_bytes: usize,
-    /// Memory for the filter of keys. It uses what the entries need, up to this. Without any, every look-up reads the file.
-    pub filter_bytes_max: usize,
-}
 
 /// A config store in one file, for one server.
 ///
@@ -39,57 +26,21 @@ pub struct EmbeddedConfigStore {
     // Dropped first: it writes what is queued.
     writer: Writer,
     file: Arc<DatabaseFile>,
-    filter: Arc<KeyFilter>,
 }
 
 impl EmbeddedConfigStore {
-    /// Opens the file, or creates it, with the default bound of the filter. Its directory must exist. `cache_bytes` bounds the
-    /// memory for pages of the file.
+    /// Opens the file, or creates it. Its directory must exist. `cache_bytes` bounds the memory for pages of the file.
     ///
     /// A damaged file, a file of another program or one that another process uses is an error with a hint, and is not
     /// changed.
     pub fn open(path: &Path, cache_bytes: usize) -> Result<Self, ConfigStoreError> {
-        Self::open_with(
-            path,
-            EmbeddedConfigOptions { cache_bytes, filter_bytes_max: FILTER_BYTES_MAX_DEFAULT },
-        )
+        Self::start(DatabaseFile::open(path, cache_bytes)?, FreeSpace::Checked)
     }
 
-    /// Opens the file, or creates it. With more than a million entries, the filter is built in the background.
-    pub fn open_with(path: &Path, options: EmbeddedConfigOptions) -> Result<Self, ConfigStoreError> {
-        let file = DatabaseFile::open(path, options.cache_bytes)?;
-        Self::start(file, options.filter_bytes_max, FreeSpace::Checked)
-    }
-
-    pub(super) fn start(
-        file: DatabaseFile,
-        filter_bytes_max: usize,
-        free_space: FreeSpace,
-    ) -> Result<Self, ConfigStoreError> {
-        let (file, filter) = (Arc::new(file), Arc::new(KeyFilter::new(filter_bytes_max)));
-        let writer = Writer::start(Arc::clone(&file), Arc::clone(&filter), free_space)?;
-        Ok(Self { writer, file, filter })
-    }
-
-    /// Whether a key may have an entry. If not, it has none. Does not read the file.
-    #[inline]
-    pub fn may_contain(&self, key: &str) -> bool {
-        self.filter.may_contain(key)
-    }
-
-    /// Whether the filter of keys is in use.
-    pub fn filter_is_built(&self) -> bool {
-        self.filter.is_built()
-    }
-
-    /// The memory of the filter of keys, in bytes.
-    pub fn filter_bytes(&self) -> usize {
-        self.filter.bytes()
-    }
-
-    /// A sentence with a hint if the filter is too small for the entries. The store works nevertheless, with more reads.
-    pub fn filter_warning(&self) -> Option<String> {
-        self.filter.warning()
+    pub(super) fn start(file: DatabaseFile, free_space: FreeSpace) -> Result<Self, ConfigStoreError> {
+        let file = Arc::new(file);
+        let writer = Writer::start(Arc::clone(&file), free_space)?;
+        Ok(Self { writer, file })
     }
 
     /// [`write`](ConfigStore::write) on the caller's thread, which waits for the disk. Not for a thread of a runtime.
@@ -103,9 +54,6 @@ impl EmbeddedConfigStore {
 
     /// [`get`](ConfigStore::get) on the caller's thread, which may wait for the disk.
     pub fn get_blocking(&self, key: &str) -> Result<Option<ConfigEntry>, ConfigStoreError> {
-        if !self.filter.may_contain(key) {
-            return Ok(None);
-        }
         self.file.read(|reading| tables::get(reading, key))
     }
 
@@ -130,9 +78,6 @@ impl EmbeddedConfigStore {
 
 impl ConfigStore for EmbeddedConfigStore {
     fn get<'a>(&'a self, key: &'a str) -> ConfigFuture<'a, Option<ConfigEntry>> {
-        if !self.filter.may_contain(key) {
-            return Box::pin(ready(Ok(None)));
-        }
         let key: Box<str> = key.into();
         self.read(move |file| file.read(|reading| tables::get(reading, &key)))
     }

@@ -98,24 +98,6 @@ pub(super) fn changes(
     Ok(Changes { keys, next, has_more: next < latest, is_gap: false })
 }
 
-/// Visits up to `keys_max` keys after a key, in their order. Returns the last one, or `None` if there was none.
-pub(super) fn visit_keys(
-    reading: &ReadTransaction,
-    after: Option<&[u8]>,
-    keys_max: usize,
-    mut visit: impl FnMut(&[u8]),
-) -> Result<Option<Vec<u8>>, redb::Error> {
-    let table = reading.open_table(ENTRIES)?;
-    let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-    let mut last = None;
-    for entry in table.range::<&[u8]>((from, Bound::Unbounded))?.take(keys_max) {
-        let (key, _) = entry?;
-        visit(key.value());
-        last = Some(key);
-    }
-    Ok(last.map(|key| key.value().to_vec()))
-}
-
 /// The number of entries, which redb keeps.
 pub(super) fn entries(reading: &ReadTransaction) -> Result<u64, redb::Error> {
     Ok(reading.open_table(ENTRIES)?.len()?)

@@ -20,7 +20,6 @@ use super::writer::FreeSpace;
 
 const BLOCK_BYTES: usize = 4_096;
 const CACHE_BYTES: usize = 1 << 20;
-const FILTER_BYTES_MAX: usize = 1 << 20;
 
 /// Kept while the store is closed and opened again, as a real disk is.
 #[derive(Clone, Debug, Default)]
@@ -61,7 +60,7 @@ impl Disk {
         let open =
             move || Ok(Builder::new().set_cache_size(CACHE_BYTES).create_with_backend(disk.clone())?);
         let file = DatabaseFile::open_with(Path::new("simulated.redb"), Box::new(open))?;
-        EmbeddedConfigStore::start(file, FILTER_BYTES_MAX, FreeSpace::Unchecked)
+        EmbeddedConfigStore::start(file, FreeSpace::Unchecked)
     }
 }
 

@@ -105,7 +105,7 @@ impl<'t> Tables<'t> {
             let first_kept = self.last.saturating_sub(CHANGES_KEPT) + 1;
             self.changes.retain_in(..first_kept, |_, _| false)?;
         }
-        Ok(Finished::Changed { entries: self.entries.len()? })
+        Ok(Finished::Changed)
     }
 }
 
@@ -114,6 +114,6 @@ impl<'t> Tables<'t> {
 pub(super) enum Finished {
     /// Nothing: no condition held.
     Unchanged,
-    /// Something, and there are this many entries now.
-    Changed { entries: u64 },
+    /// Something.
+    Changed,
 }

@@ -11,9 +11,6 @@ use tokio::sync::oneshot;
 
 use super::database_file::DatabaseFile;
 use super::error::io_error;
-use super::filter_builder::FilterBuilder;
-use super::key_filter::KeyFilter;
-use super::tables;
 use super::transaction::{Finished, Tables};
 
 const THREAD_NAME: &str = "config-writer";
@@ -56,18 +53,11 @@ pub(super) enum FreeSpace {
 }
 
 impl Writer {
-    /// Starts the thread. It adds keys to the filter, and builds the filter.
-    pub(super) fn start(
-        file: Arc<DatabaseFile>,
-        filter: Arc<KeyFilter>,
-        free_space: FreeSpace,
-    ) -> Result<Self, ConfigStoreError> {
+    /// Starts the thread.
+    pub(super) fn start(file: Arc<DatabaseFile>, free_space: FreeSpace) -> Result<Self, ConfigStoreError> {
         let (calls, queue) = sync_channel(CALLS_QUEUED_MAX);
         let path = file.path().to_owned();
-        let entries = file.read(tables::entries)?;
-        let mut filter_builder = FilterBuilder::new(Arc::clone(&file), Arc::clone(&filter));
-        filter_builder.build_if_due(entries);
-        let mut worker = Worker { file, filter, filter_builder, free_space };
+        let worker = Worker { file, free_space };
         let thread = thread::Builder::new()
             .name(THREAD_NAME.to_owned())
             .spawn(move || worker.run(&queue))
@@ -112,13 +102,11 @@ impl Drop for Writer {
 
 struct Worker {
     file: Arc<DatabaseFile>,
-    filter: Arc<KeyFilter>,
-    filter_builder: FilterBuilder,
     free_space: FreeSpace,
 }
 
 impl Worker {
-    fn run(&mut self, queue: &Receiver<Call>) {
+    fn run(&self, queue: &Receiver<Call>) {
         loop {
             match queue.recv_timeout(REOPEN_INTERVAL) {
                 Ok(first) => self.write(first, queue),
@@ -130,7 +118,7 @@ impl Worker {
     }
 
     /// Writes the calls that wait in one commit.
-    fn write(&mut self, first: Call, queue: &Receiver<Call>) {
+    fn write(&self, first: Call, queue: &Receiver<Call>) {
         let mut size = CommitSize::default();
         size.add(&first.writes);
         let mut calls = vec![first];
@@ -154,18 +142,10 @@ impl Worker {
         }
     }
 
-    fn commit(
-        &mut self,
-        calls: &[Call],
-        size: &CommitSize,
-    ) -> Result<Vec<Vec<WriteResult>>, ConfigStoreError> {
+    fn commit(&self, calls: &[Call], size: &CommitSize) -> Result<Vec<Vec<WriteResult>>, ConfigStoreError> {
         self.file.open_if_closed()?;
         if size.puts > 0 && self.free_space == FreeSpace::Checked {
             check_free_space(self.file.path(), size)?;
-        }
-        // Before the commit, so that no reader sees an entry whose key the filter does not have.
-        for write in calls.iter().flat_map(|call| &call.writes).filter(|write| write.value.is_some()) {
-            self.filter.insert(write.key.as_bytes());
         }
         let done = self.file.write(|writing| {
             let mut tables = Tables::open(&writing)?;
@@ -173,29 +153,20 @@ impl Worker {
                 .iter()
                 .map(|call| call.writes.iter().map(|write| tables.apply(write)).collect())
                 .collect::<Result<_, redb::Error>>()?;
-            let finished = tables.finish()?;
-            match finished {
+            match tables.finish()? {
                 Finished::Unchanged => writing.abort()?,
-                Finished::Changed { .. } => writing.commit()?,
+                Finished::Changed => writing.commit()?,
             }
-            Ok((results, finished))
+            Ok(results)
         });
-        match done {
-            Ok((results, finished)) => {
-                if let Finished::Changed { entries } = finished {
-                    self.filter_builder.build_if_due(entries);
-                }
-                Ok(results)
-            }
-            Err(error) => {
-                let path = self.file.path().display();
-                tracing::warn!("a write to `{path}` failed: {error}");
-                if let Err(error) = self.file.open_if_closed() {
-                    tracing::warn!("cannot open `{path}` again: {error}");
-                }
-                Err(error)
+        if let Err(error) = &done {
+            let path = self.file.path().display();
+            tracing::warn!("a write to `{path}` failed: {error}");
+            if let Err(error) = self.file.open_if_closed() {
+                tracing::warn!("cannot open `{path}` again: {error}");
             }
         }
+        done
     }
 }
 

@@ -61,7 +61,7 @@ pub(super) fn write_fields(out: &mut String, answer: &Answer, waited: Nanos, pro
             // In the object of the limit.
             out.pop();
             out.push_str(r#","override":"#);
-            out.push_str(&provenance_json(applied).to_string());
+            out.push_str(&provenance_json(applied, answer.rules()).to_string());
             out.push('}');
         }
     });
@@ -89,7 +89,7 @@ fn write_lifted(out: &mut String, answer: &Answer) {
         out.push_str(r#","descriptor":"#);
         json_writer::write_number(out, u64::from(lifted.descriptor));
         out.push_str(r#","override":"#);
-        out.push_str(&provenance_json(&lifted.applied).to_string());
+        out.push_str(&provenance_json(&lifted.applied, answer.rules()).to_string());
         out.push('}');
     });
 }

@@ -244,6 +244,11 @@ fn write_overrides(page: &mut Exposition, app: &App) {
     );
     let help = "Overrides of wildcards, which are all in memory.";
     page.single("tidegate_override_wildcards", MetricType::Gauge, help, stats.wildcards);
+    let help = "Memory used by the filter of overridden keys.";
+    page.single("tidegate_override_filter_bytes", MetricType::Gauge, help, stats.filter_bytes);
+    let help =
+        "1 if the filter of overridden keys is in use, 0 while it is built or if there are too many keys.";
+    page.single("tidegate_override_filter_built", MetricType::Gauge, help, u64::from(stats.is_filter_built));
     let name = "tidegate_override_feed_age_seconds";
     page.family(name, MetricType::Gauge, "Time since this node last had all changes of the config store.");
     if let Some(age_ms) = stats.feed_age_ms {

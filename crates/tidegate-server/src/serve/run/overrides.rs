@@ -21,6 +21,10 @@ use crate::size::ByteSize;
 const FEED_INTERVAL: Duration = Duration::from_millis(500);
 /// How much memory the embedded store takes for pages of its file.
 const EMBEDDED_CACHE_BYTES: usize = 64 << 20;
+/// The largest filter of overridden keys. A filter for a store on this node has room for 89 million keys.
+const LOCAL_FILTER_BYTES_MAX: usize = 128 << 20;
+/// The same for a store that nodes share. Each node reads all keys to build it, so it is smaller: room for 5.5 million keys.
+const SHARED_FILTER_BYTES_MAX: usize = 8 << 20;
 /// How much a config store in memory holds.
 const MEMORY_STORE_BYTES: usize = 64 << 20;
 /// How many lines about records that cannot be used are logged in a window, and how long that is.
@@ -37,6 +41,7 @@ pub fn start(
     cache_max: ByteSize,
 ) -> Result<OverrideCache, Failure> {
     let named = location.open(runtime).map_err(|error| Failure::usage(error.to_string()))?;
+    let is_shared = named.is_some() || fleet.is_some();
     let store: Arc<dyn ConfigStore> = match (named, fleet, data_dir) {
         (Some(named), _, _) => named,
         (None, Some(fleet), _) => {
@@ -56,7 +61,8 @@ pub fn start(
         }
     };
     let runtime = runtime.clone();
-    let builder = OverrideCache::builder().cache_bytes(cache_max.bytes());
+    let filter_bytes_max = if is_shared { SHARED_FILTER_BYTES_MAX } else { LOCAL_FILTER_BYTES_MAX };
+    let builder = OverrideCache::builder().cache_bytes(cache_max.bytes()).filter_bytes_max(filter_bytes_max);
     Ok(builder.build(store, Arc::new(move |load| drop(runtime.spawn(load)))))
 }
 
@@ -79,10 +85,9 @@ pub async fn watch(app: Arc<App>) {
             () = app.drain.wait() => return,
             _ = interval.tick() => {}
         }
-        let now = app.status.now();
-        overrides.tick(now);
-        // Read everything that can be read now.
-        loop {
+        // Read everything that can be read now. With many overrides, the first time takes minutes.
+        while !app.drain.is_draining() {
+            overrides.tick(app.status.now());
             match overrides.follow_changes().await {
                 Ok(changes) => {
                     if std::mem::take(&mut is_away) {

@@ -3,7 +3,6 @@
 
 mod bad_files;
 mod conformance;
-mod filter;
 
 use std::path::{Path, PathBuf};
 

@@ -108,9 +108,15 @@ fn an_override_is_set_shown_and_deleted() {
     assert_eq!(operator.run(&with_place("get", &[])).code, Some(1));
     let page =
         super::server::http_request(connect(operator.server.address("admin")), "GET", "/metrics", "").body;
-    for metric in
-        ["cache_entries", "cache_bytes", "cache_misses_total", "loads_total", "wildcards", "feed_age_seconds"]
-    {
+    for metric in [
+        "cache_entries",
+        "cache_bytes",
+        "cache_misses_total",
+        "loads_total",
+        "wildcards",
+        "filter_bytes",
+        "feed_age_seconds",
+    ] {
         assert!(page.contains(&format!("\ntidegate_override_{metric} ")), "{metric}: {page}");
     }
     assert_eq!(operator.server.health()["config_store"]["kind"], "memory");

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use tidegate_core::algorithm::{WorstCase, WorstCaseScope};
-use tidegate_core::rules::KeyStatus;
+use tidegate_core::rules::{KeyStatus, Ruleset};
 use tidegate_core::{LimitId, Wait};
 
 use super::{Answer, ExplainedDescriptor, ExplainedLimit, Explanation, RuleStatus};
@@ -14,12 +14,12 @@ impl Explanation {
         let document = json!({
             "domain": self.domain,
             "known": self.is_known,
-            "descriptors": self.descriptors.iter().map(descriptor).collect::<Vec<_>>(),
+            "descriptors": self.descriptors.iter().map(|one| descriptor(one, self.answer.rules())).collect::<Vec<_>>(),
             "overrides": self.answer.lifted().map(|(rule, lifted)| json!({
                 "rule": &*rule.name,
                 "limit": id(self.answer.rules().resolve_position(lifted.position).limit.id()),
                 "descriptor": lifted.descriptor,
-                "override": provenance_json(&lifted.applied),
+                "override": provenance_json(&lifted.applied, self.answer.rules()),
             })).collect::<Vec<_>>(),
             "decision": decision(&self.answer),
         });
@@ -40,13 +40,13 @@ fn decision(answer: &Answer) -> Value {
     })
 }
 
-fn descriptor(descriptor: &ExplainedDescriptor) -> Value {
+fn descriptor(descriptor: &ExplainedDescriptor, active: &Ruleset) -> Value {
     let rules = descriptor.rules.iter().map(|explained| {
         let name = &*explained.rule;
         match &explained.status {
             RuleStatus::Applies(limits) => {
                 let plan = explained.plan.as_ref().map(|plan| plan.name.as_deref().unwrap_or("default"));
-                let limits = limits.iter().map(limit).collect::<Vec<_>>();
+                let limits = limits.iter().map(|one| limit(one, active)).collect::<Vec<_>>();
                 json!({ "rule": name, "applies": true, "plan": plan, "limits": limits })
             }
             RuleStatus::Mismatch(why) => json!({ "rule": name, "applies": false, "mismatch": why }),
@@ -63,7 +63,7 @@ fn descriptor(descriptor: &ExplainedDescriptor) -> Value {
     })
 }
 
-fn limit(limit: &ExplainedLimit) -> Value {
+fn limit(limit: &ExplainedLimit, rules: &Ruleset) -> Value {
     json!({
         "limit": id(&limit.id),
         "spec": limit.spec,
@@ -71,7 +71,7 @@ fn limit(limit: &ExplainedLimit) -> Value {
         "key": limit.key,
         "key_missing": limit.key_status == KeyStatus::Missing,
         "blocked": limit.key_status == KeyStatus::Blocked,
-        "override": limit.applied_override.as_ref().map(provenance_json),
+        "override": limit.applied_override.as_ref().map(|applied| provenance_json(applied, rules)),
         "missing_parts": limit.missing_parts,
         "shared": limit.key_status == KeyStatus::Present && !limit.missing_parts.is_empty(),
         "action": limit.action.as_str(),

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tidegate_core::rules::{KeyStatus, LimitAnswer};
+use tidegate_core::rules::{KeyStatus, LimitAnswer, Ruleset};
 use tidegate_core::{LimitId, Outcome, Wait};
 
 use super::{ExplainedDescriptor, ExplainedLimit, ExplainedPlan, Explanation, RuleStatus};
@@ -16,10 +16,15 @@ impl fmt::Display for Explanation {
         }
         for (number, descriptor) in self.descriptors.iter().enumerate() {
             writeln!(f, "descriptor {}: {}", number + 1, descriptor.attributes)?;
-            write_rules(f, descriptor)?;
+            write_rules(f, descriptor, self.answer.rules())?;
         }
         for (rule, lifted) in self.answer.lifted() {
-            writeln!(f, "rule {}: unlimited by override {}", rule.name, provenance_text(&lifted.applied))?;
+            writeln!(
+                f,
+                "rule {}: unlimited by override {}",
+                rule.name,
+                provenance_text(&lifted.applied, self.answer.rules())
+            )?;
         }
         write!(f, "decision: {}", self.answer.kind.as_str())?;
         if let Some(decider) = self.answer.decider() {
@@ -53,7 +58,7 @@ fn remaining_text(key_status: KeyStatus, outcome: &Outcome) -> String {
     }
 }
 
-fn write_rules(f: &mut fmt::Formatter<'_>, descriptor: &ExplainedDescriptor) -> fmt::Result {
+fn write_rules(f: &mut fmt::Formatter<'_>, descriptor: &ExplainedDescriptor, rules: &Ruleset) -> fmt::Result {
     for explained in &descriptor.rules {
         write!(f, "  rule {}: ", explained.rule)?;
         match &explained.status {
@@ -62,7 +67,7 @@ fn write_rules(f: &mut fmt::Formatter<'_>, descriptor: &ExplainedDescriptor) -> 
             }
             RuleStatus::Applies(limits) => {
                 writeln!(f, "applies{}", PlanText(explained.plan.as_ref()))?;
-                limits.iter().try_for_each(|limit| write_limit(f, limit))?;
+                limits.iter().try_for_each(|limit| write_limit(f, limit, rules))?;
             }
             RuleStatus::Mismatch(why) => writeln!(f, "does not match: {why}")?,
             RuleStatus::ShadowedBy(first) => writeln!(f, "matches, but {first} comes first")?,
@@ -89,7 +94,7 @@ impl fmt::Display for PlanText<'_> {
     }
 }
 
-fn write_limit(f: &mut fmt::Formatter<'_>, limit: &ExplainedLimit) -> fmt::Result {
+fn write_limit(f: &mut fmt::Formatter<'_>, limit: &ExplainedLimit, rules: &Ruleset) -> fmt::Result {
     let ExplainedLimit { spec, key, key_status, cost, kind, outcome, action, .. } = limit;
     let role = if limit.is_candidate { "candidate" } else { "limit" };
     let key = if key.is_empty() { "everyone" } else { key };
@@ -107,7 +112,7 @@ fn write_limit(f: &mut fmt::Formatter<'_>, limit: &ExplainedLimit) -> fmt::Resul
     }
     writeln!(f, ", reset after {}", outcome.reset_after)?;
     if let Some(applied) = &limit.applied_override {
-        writeln!(f, "      override {}", provenance_text(applied))?;
+        writeln!(f, "      override {}", provenance_text(applied, rules))?;
     }
     match &limit.worst_case {
         Some(worst_case) if limit.is_denying_quota => {

@@ -1,0 +1,243 @@
+//! Loads keys from the config store into the cache.
+//!
+//! A key that the cache does not have is loaded once for all requests that need it. An entry that is old or has changed is read
+//! again by the feed. After an error, no load is started for a while.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use indexmap::IndexMap;
+use smallvec::SmallVec;
+use tidegate_core::rules::{MatchedLimits, OverrideTarget, Ruleset};
+
+use super::cache::OverrideCache;
+use super::key_name::KeyName;
+use super::key_table::{CachedKey, KeyHash};
+use super::load::{Load, LoadWait};
+use super::record;
+use crate::config::ConfigStoreError;
+
+/// How many loads are in progress at most. Further keys are decided by their rules.
+const LOADS_MAX: usize = 1_024;
+/// How many entries wait to be read again at most.
+const REFRESHES_MAX: usize = 1_000;
+/// How long no load is started after one failed. Without this pause, each request would wait for its deadline.
+const PAUSE_AFTER_ERROR_MS: u64 = 1_000;
+
+/// Runs a future in the background, on the caller's runtime.
+pub type Spawn = Arc<dyn Fn(Pin<Box<dyn Future<Output = ()> + Send>>) + Send + Sync>;
+
+/// The loads of a cache.
+pub(super) struct Loader {
+    loads: Mutex<Loads>,
+    /// The names of entries that have to be read again.
+    old_names: Mutex<Vec<Box<str>>>,
+    spawn: Spawn,
+    timeout: Duration,
+    /// Until when no load is started.
+    paused_until_ms: AtomicU64,
+}
+
+/// Loads in progress, by the first halves of the hashes of their keys.
+pub(super) type Loads = IndexMap<u64, Arc<Load>, foldhash::fast::RandomState>;
+
+/// What a load needs to know about a key.
+struct LoadKey {
+    hash: KeyHash,
+    name: Box<str>,
+}
+
+impl Loader {
+    pub fn new(spawn: Spawn, timeout: Duration) -> Self {
+        Self {
+            loads: Mutex::default(),
+            old_names: Mutex::default(),
+            spawn,
+            timeout,
+            paused_until_ms: AtomicU64::new(0),
+        }
+    }
+
+    /// The loads in progress. While this lock is held, no load ends.
+    pub fn loads(&self) -> MutexGuard<'_, Loads> {
+        self.loads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn old_names(&self) -> MutexGuard<'_, Vec<Box<str>>> {
+        self.old_names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The store answers: loads may start.
+    pub fn resume(&self) {
+        self.paused_until_ms.store(0, Ordering::Relaxed);
+    }
+
+    /// Lets a key be read again soon. Returns false if too many wait for that.
+    #[must_use]
+    pub fn read_again(&self, name: &str, waiting_max: usize) -> bool {
+        let mut old_names = self.old_names();
+        let has_room = old_names.len() < waiting_max;
+        if has_room {
+            old_names.push(name.into());
+        }
+        has_room
+    }
+}
+
+impl OverrideCache {
+    /// Starts to load the overrides of a request's keys. Returns `None` if there is nothing to wait for: they were read
+    /// immediately, or cannot be read now.
+    pub(crate) fn load(self: &Arc<Self>, rules: &Ruleset, matched: &MatchedLimits) -> Option<LoadWait> {
+        let mut waits: SmallVec<[Arc<Load>; 2]> = SmallVec::new();
+        for target in matched.override_targets(rules) {
+            let hash = self.hash(target.scope, target.key);
+            if self.filter.may_contain(hash.place) && self.keys.version(hash).is_none() {
+                waits.extend(self.start_load(rules, target, hash));
+            }
+        }
+        (!waits.is_empty()).then(|| LoadWait::new(waits, self.loader.timeout))
+    }
+
+    /// Starts to load a key, or joins the load that is in progress. `None` if there is nothing to wait for.
+    fn start_load(
+        self: &Arc<Self>,
+        rules: &Ruleset,
+        target: OverrideTarget<'_>,
+        hash: KeyHash,
+    ) -> Option<Arc<Load>> {
+        if self.is_paused() {
+            return None;
+        }
+        let Some(name) = KeyName::encode_key(&rules.override_place(target.position), target.key) else {
+            // Its values are too long to have overrides.
+            self.keys.insert(hash, self.cached(None, 0));
+            return None;
+        };
+        let load = {
+            let mut loads = self.loader.loads();
+            if let Some(load) = loads.get(&hash.place) {
+                return Some(Arc::clone(load));
+            }
+            // A load has ended since the caller looked.
+            if self.keys.version(hash).is_some() || loads.len() >= LOADS_MAX {
+                return None;
+            }
+            let load = Arc::new(Load::default());
+            loads.insert(hash.place, Arc::clone(&load));
+            load
+        };
+        self.counts.loads.fetch_add(1, Ordering::Relaxed);
+        let key = LoadKey { hash, name };
+        let (cache, its_load) = (Arc::clone(self), Arc::clone(&load));
+        // An error is counted, and the feed reports that the store cannot be reached.
+        let mut reading: Pin<Box<dyn Future<Output = ()> + Send>> =
+            Box::pin(async move { drop(cache.read(key, its_load).await) });
+        // A store in memory answers immediately.
+        match reading.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(()) => None,
+            Poll::Pending => {
+                (self.loader.spawn)(reading);
+                Some(load)
+            }
+        }
+    }
+
+    /// Reads a key into the cache.
+    async fn read(&self, key: LoadKey, load: Arc<Load>) -> Result<(), ConfigStoreError> {
+        let LoadKey { hash, name } = key;
+        loop {
+            let result = self.store().get(&name).await;
+            let mut loads = self.loader.loads();
+            // The key changed while it was read.
+            if load.take_stale() && result.is_ok() {
+                continue;
+            }
+            let result = match result {
+                Ok(entry) => {
+                    let version = entry.as_ref().map_or(0, |entry| entry.version.get());
+                    let decoded = entry.map(|entry| record::decode(&name, entry.version.get(), &entry.value));
+                    let found = match decoded {
+                        None => None,
+                        Some(Ok(decoded)) => Some(decoded.overrides),
+                        Some(Err(_)) => {
+                            self.counts.unusable_records.fetch_add(1, Ordering::Relaxed);
+                            None
+                        }
+                    };
+                    self.keys.insert(hash, self.cached(found, version));
+                    Ok(())
+                }
+                Err(error) => {
+                    self.counts.load_errors.fetch_add(1, Ordering::Relaxed);
+                    let paused_until = self.now_ms.load(Ordering::Relaxed) + PAUSE_AFTER_ERROR_MS;
+                    self.loader.paused_until_ms.store(paused_until, Ordering::Relaxed);
+                    Err(error)
+                }
+            };
+            loads.swap_remove(&hash.place);
+            drop(loads);
+            load.finish();
+            return result;
+        }
+    }
+
+    fn is_paused(&self) -> bool {
+        self.now_ms.load(Ordering::Relaxed) < self.loader.paused_until_ms.load(Ordering::Relaxed)
+    }
+
+    /// Lets an entry be read again that is old and in use. One without overrides is dropped: its key is loaded when it is used
+    /// again.
+    #[cold]
+    pub(super) fn refresh(
+        &self,
+        rules: &Ruleset,
+        target: OverrideTarget<'_>,
+        hash: KeyHash,
+        cached: &CachedKey,
+    ) {
+        if self.is_paused() {
+            return;
+        }
+        let place = rules.override_place(target.position);
+        match KeyName::encode_key(&place, target.key).filter(|_| cached.overrides.is_some()) {
+            None => self.keys.remove(hash),
+            Some(name) if self.loader.read_again(&name, REFRESHES_MAX) => self.keys.set_refreshing(hash),
+            // Too many wait. A later request tries again.
+            Some(_) => {}
+        }
+    }
+
+    /// Reads the entries again that are old, or have changed. After an error, the rest is read the next time.
+    pub(super) async fn refresh_old(&self) -> Result<(), ConfigStoreError> {
+        let mut names = std::mem::take(&mut *self.loader.old_names());
+        while let Some(name) = names.pop() {
+            if let Err(error) = self.refresh_name(&name).await {
+                names.push(name);
+                let mut old_names = self.loader.old_names();
+                names.truncate(REFRESHES_MAX.saturating_sub(old_names.len()));
+                old_names.append(&mut names);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    async fn refresh_name(&self, name: &str) -> Result<(), ConfigStoreError> {
+        let hash = KeyName::decode(name).ok().and_then(|name| self.hash_of_name(&name));
+        let Some(hash) = hash else { return Ok(()) };
+        let load = Arc::new(Load::default());
+        {
+            let mut loads = self.loader.loads();
+            // Requests already wait for a load of this key.
+            if loads.contains_key(&hash.place) {
+                return Ok(());
+            }
+            loads.insert(hash.place, Arc::clone(&load));
+        }
+        self.read(LoadKey { hash, name: name.into() }, load).await
+    }
+}
