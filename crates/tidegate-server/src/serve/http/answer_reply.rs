@@ -31,6 +31,7 @@ const UNREPLICATED_HEADER: HeaderName = HeaderName::from_static(rls::UNREPLICATE
 /// Where the parts of an answer are in its text.
 pub(super) struct AnswerLayout {
     pub status: StatusCode,
+    pub kind: AnswerKind,
     /// The body is the text up to here. The values of the headers follow.
     pub body_end: usize,
     pub header_ends: HeaderEnds,
@@ -64,7 +65,8 @@ pub(super) fn answer_reply(
     });
     let headers = reply.headers_mut();
     let content_type = HeaderValue::from_static(layout.content_type());
-    *headers = limit_headers::header_map(content_type, &layout.header_ends, values);
+    let decision = HeaderValue::from_static(layout.kind.as_str());
+    *headers = limit_headers::header_map([content_type, decision], &layout.header_ends, values);
     if has_marks(answer) {
         add_marks(headers, answer);
     }
@@ -103,7 +105,7 @@ pub(super) fn write_answer(
     out.push('}');
     let body_end = out.len();
     let header_ends = headers::write_headers(out, answer, app.ratelimit_headers);
-    AnswerLayout { status, body_end, header_ends }
+    AnswerLayout { status, kind: answer.kind, body_end, header_ends }
 }
 
 /// Whether a reply has headers besides those about limits.

@@ -48,7 +48,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hyper::StatusCode;
+use hyper::{Method, StatusCode};
 
 use super::listen::{ConnectionHandler, Stream};
 use super::rls::Details;
@@ -57,6 +57,7 @@ use super::{App, Protocol};
 use allowed_hosts::HostCheck;
 use answer_json::Provenance;
 use connection::{ConnectionContext, HttpRequest, RequestHandler};
+use cross_site::CrossSiteCheck;
 use direct::DirectChecks;
 use health::Audience;
 use reply::{ContentType, ErrorReply, Reply, reply};
@@ -100,7 +101,13 @@ enum OtherEndpoint {
 }
 
 const ROUTES: [Route<Endpoint>; 13] = [
-    Route { path: "/v1/check", methods: "POST", endpoint: Endpoint::Check, host: HostCheck::Required },
+    Route {
+        path: "/v1/check",
+        methods: "POST, GET",
+        endpoint: Endpoint::Check,
+        host: HostCheck::Required,
+        cross_site: CrossSiteCheck::All,
+    },
     route("/v1/peek", "POST", OtherEndpoint::Peek),
     route("/v1/explain", "POST", OtherEndpoint::Explain),
     route("/v1/acquire", "POST", OtherEndpoint::Acquire),
@@ -116,7 +123,8 @@ const ROUTES: [Route<Endpoint>; 13] = [
 ];
 
 const fn route(path: &'static str, methods: &'static str, other: OtherEndpoint) -> Route<Endpoint> {
-    Route { path, methods, endpoint: Endpoint::Other(other), host: HostCheck::Required }
+    let (endpoint, host) = (Endpoint::Other(other), HostCheck::Required);
+    Route { path, methods, endpoint, host, cross_site: CrossSiteCheck::ExceptReads }
 }
 
 /// Probes of load balancers name the server in many ways, and learn only whether it is ready.
@@ -166,6 +174,9 @@ impl RequestHandler for Http {
 
     async fn handle(&self, request: HttpRequest, guard: RequestGuard<'_>) -> Result<Reply, Infallible> {
         let reply = match routes::find_route(&ROUTES, &request, &self.hosts, admin::wrong_listener_hint) {
+            Ok(Endpoint::Check) if request.method() == Method::GET => {
+                Box::pin(check::check_query(&self.app, request.uri().query().unwrap_or_default())).await
+            }
             // The most frequent endpoint is handled here, so that its future does not contain the states of the others.
             Ok(Endpoint::Check) => match routes::check_content_type(&request, JsonContentType::Lenient) {
                 Ok(()) => {

@@ -6,7 +6,7 @@ use tidegate_core::text::did_you_mean;
 
 use super::allowed_hosts::{AllowedHosts, HostCheck};
 use super::connection::HttpRequest;
-use super::cross_site;
+use super::cross_site::{self, CrossSiteCheck};
 use super::reply::{ErrorReply, Problem, Reply};
 use crate::text;
 
@@ -22,6 +22,7 @@ pub(super) struct Route<E: 'static> {
     pub methods: &'static str,
     pub endpoint: E,
     pub host: HostCheck,
+    pub cross_site: CrossSiteCheck,
 }
 
 /// Finds the endpoint of a request, or the reply that rejects it. `elsewhere` returns a hint for paths of the other
@@ -46,7 +47,7 @@ pub(super) fn find_route<E: Copy>(
         hosts.check(request)?;
     }
     match route.allows(request.method()) {
-        Allowed::Yes => cross_site::reject_cross_site(request).map(|()| route.endpoint),
+        Allowed::Yes => cross_site::reject_cross_site(request, route.cross_site).map(|()| route.endpoint),
         Allowed::No => Err(Problem::method_not_allowed(path, route.methods).into_error_reply()),
     }
 }
@@ -151,22 +152,7 @@ pub(super) fn text_parameter(request: &HttpRequest, name: &str) -> Option<String
 
 /// Decodes percent-encoding, such as `%2F`, in a path or a query.
 pub(super) fn percent_decode(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, more @ ..] = rest {
-        let digit = |index: usize| more.get(index).and_then(|byte| char::from(*byte).to_digit(16));
-        match (first, digit(0), digit(1)) {
-            (b'%', Some(high), Some(low)) => {
-                bytes.extend(u8::try_from(high * 16 + low));
-                rest = &more[2..];
-            }
-            _ => {
-                bytes.push(*first);
-                rest = more;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    String::from_utf8_lossy(&text::percent_decode(text)).into_owned()
 }
 
 #[cfg(test)]

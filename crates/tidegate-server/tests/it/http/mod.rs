@@ -14,6 +14,7 @@ mod health;
 mod leases;
 mod openapi;
 mod overrides;
+mod query;
 mod rls_json;
 mod server;
 

@@ -30,6 +30,7 @@ use hyper::{Method, StatusCode};
 use super::allowed_hosts::{AllowedHosts, HostCheck};
 use super::body;
 use super::connection::{self, ConnectionContext, HttpRequest, RequestHandler};
+use super::cross_site::CrossSiteCheck;
 use super::health::{self, Audience};
 use super::index;
 use super::reply::{self, ContentType, ErrorReply, Reply, reply};
@@ -100,7 +101,7 @@ const ROUTES: [Route<AdminEndpoint>; 21] = [
 
 /// `access.rs` checks the host.
 const fn route(path: &'static str, methods: &'static str, endpoint: AdminEndpoint) -> Route<AdminEndpoint> {
-    Route { path, methods, endpoint, host: HostCheck::None }
+    Route { path, methods, endpoint, host: HostCheck::None, cross_site: CrossSiteCheck::ExceptReads }
 }
 
 /// The hint for a request to the HTTP listener with a path of the admin listener.
