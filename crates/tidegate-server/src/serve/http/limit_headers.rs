@@ -29,8 +29,10 @@ const DENIED_HEADERS: [LimitHeader; 7] = [
 
 /// The decision.
 pub(super) const DECISION_HEADER: HeaderName = HeaderName::from_static(rls::DECISION_HEADER);
+/// The number of `COMMON_HEADERS`.
+const COMMON_COUNT: usize = 2;
 /// The headers of every answer, before those about limits.
-const COMMON_HEADERS: [HeaderName; 2] = [CONTENT_TYPE, DECISION_HEADER];
+const COMMON_HEADERS: [HeaderName; COMMON_COUNT] = [CONTENT_TYPE, DECISION_HEADER];
 
 /// A map of the common headers and these, with empty values.
 struct Template {
@@ -40,7 +42,7 @@ struct Template {
 
 /// A map of the common headers and these. There is a value for each.
 pub(super) fn header_map(
-    common: [HeaderValue; COMMON_HEADERS.len()],
+    common: [HeaderValue; COMMON_COUNT],
     headers: &[HeaderEnd],
     values: impl Iterator<Item = HeaderValue>,
 ) -> HeaderMap {
@@ -69,11 +71,11 @@ impl Template {
 }
 
 fn inserted(
-    common: [HeaderValue; COMMON_HEADERS.len()],
+    common: [HeaderValue; COMMON_COUNT],
     headers: impl ExactSizeIterator<Item = LimitHeader>,
     values: impl Iterator<Item = HeaderValue>,
 ) -> HeaderMap {
-    let mut map = HeaderMap::with_capacity(headers.len() + COMMON_HEADERS.len());
+    let mut map = HeaderMap::with_capacity(headers.len() + COMMON_COUNT);
     map.extend(COMMON_HEADERS.into_iter().zip(common));
     map.extend(headers.map(header_name).zip(values));
     map
@@ -109,7 +111,7 @@ mod tests {
             let ends: Vec<HeaderEnd> = headers.iter().map(|header| (*header, 0)).collect();
             let map = header_map(common(), &ends, values());
             assert_eq!(map, inserted(common(), headers.iter().copied(), values()));
-            assert_eq!(map.len(), headers.len() + COMMON_HEADERS.len());
+            assert_eq!(map.len(), headers.len() + COMMON_COUNT);
             assert!(headers.iter().all(|header| map[header.name()] == header.name()), "{map:?}");
         }
     }
