@@ -23,7 +23,12 @@ pub(super) struct Route<E: 'static> {
     pub endpoint: E,
     pub host: HostCheck,
     pub cross_site: CrossSiteCheck,
+    /// Maximum number of headers of a request.
+    pub headers_max: usize,
 }
+
+/// All methods, in [`Route::methods`].
+pub(super) const ANY_METHOD: &str = "*";
 
 /// Finds the endpoint of a request, or the reply that rejects it. `elsewhere` returns a hint for paths of the other
 /// listener.
@@ -34,13 +39,15 @@ pub(super) fn find_route<E: Copy>(
     elsewhere: impl FnOnce(&str) -> Option<String>,
 ) -> Result<E, ErrorReply> {
     let path = request.uri().path();
-    if request.headers().len() > HEADERS_MAX {
-        let message = format!("the request has more than {HEADERS_MAX} headers (hint: that is the maximum)");
+    let route = routes.iter().find(|route| route.matches_path(path));
+    let headers_max = route.map_or(HEADERS_MAX, |route| route.headers_max);
+    if request.headers().len() > headers_max {
+        let message = format!("the request has more than {headers_max} headers (hint: that is the maximum)");
         return Err(Problem::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, message)
             .closing()
             .into_error_reply());
     }
-    let Some(route) = routes.iter().find(|route| route.matches_path(path)) else {
+    let Some(route) = route else {
         return Err(Box::new(not_found(routes, path, elsewhere)));
     };
     if route.host == HostCheck::Required {
@@ -69,7 +76,11 @@ impl<E> Route<E> {
     fn allows(&self, method: &Method) -> Allowed {
         let is_listed = || self.methods.split(", ").any(|listed| listed == method.as_str());
         // Most routes have one method.
-        if self.methods == method.as_str() || is_listed() { Allowed::Yes } else { Allowed::No }
+        if self.methods == method.as_str() || self.methods == ANY_METHOD || is_listed() {
+            Allowed::Yes
+        } else {
+            Allowed::No
+        }
     }
 }
 

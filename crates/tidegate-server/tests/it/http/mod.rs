@@ -10,6 +10,7 @@ mod cross_site;
 mod direct;
 mod drain;
 mod explain;
+mod forward_auth;
 mod health;
 mod leases;
 mod openapi;
