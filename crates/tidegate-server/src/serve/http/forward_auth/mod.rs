@@ -31,7 +31,7 @@ use crate::serve::{App, Protocol, SharedInstant};
 use original_request::OriginalRequest;
 
 pub(super) use client_headers::{HeaderMapLines, ParsedLines};
-pub(super) use original_request::OriginalRequestError;
+pub use original_request::OriginalRequestError;
 pub(super) use reply::{DenyStatus, decided_reply, not_configured};
 
 /// The path of the endpoint.
@@ -54,7 +54,7 @@ pub struct ForwardAuth {
 
 impl ForwardAuth {
     /// The attributes of the client's request. `rules` name the headers that are needed.
-    pub(super) fn attributes<'a, H: Headers>(
+    pub fn attributes<'a, H: Headers>(
         &self,
         headers: &'a H,
         peer: Option<IpAddr>,
