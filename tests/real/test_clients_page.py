@@ -14,15 +14,15 @@ from harness.waiting import DEADLINE_S, wait_for
 
 EXPRESS = """
 const express = require("express");
-MIDDLEWARE
+@MIDDLEWARE@
 const app = express();
-app.use(rateLimit({ url: "URL", domain: "api", timeoutMs: TIMEOUT_MS }));
+app.use(rateLimit({ url: "@URL@", domain: "api", timeoutMs: @TIMEOUT_MS@ }));
 app.get("/", (req, res) => res.send("ok"));
-app.listen(PORT, "127.0.0.1");
+app.listen(@PORT@, "127.0.0.1");
 """
 
 FASTAPI = """
-MIDDLEWARE
+@MIDDLEWARE@
 
 import uvicorn
 from fastapi import FastAPI
@@ -36,7 +36,7 @@ def root():
     return "ok"
 
 
-uvicorn.run(app, host="127.0.0.1", port=PORT, log_level="warning")
+uvicorn.run(app, host="127.0.0.1", port=@PORT@, log_level="warning")
 """
 
 GO = """
@@ -50,11 +50,11 @@ import (
 	"time"
 )
 
-MIDDLEWARE
+@MIDDLEWARE@
 
 func main() {
 	ok := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "ok") })
-	http.ListenAndServe("127.0.0.1:PORT", RateLimit(ok, "URL", "api", TIMEOUT_MS*time.Millisecond))
+	http.ListenAndServe("127.0.0.1:@PORT@", RateLimit(ok, "@URL@", "api", @TIMEOUT_MS@*time.Millisecond))
 }
 """
 
@@ -80,8 +80,8 @@ class Application:
         assert len(blocks) == 1
         self.kept = keep_port()
         port = self.kept.getsockname()[1]
-        program = program.replace("MIDDLEWARE", blocks[0])
-        marks = {"URL": url, "http://127.0.0.1:8080": url, "PORT": port, "TIMEOUT_MS": timeout_ms}
+        program = program.replace("@MIDDLEWARE@", blocks[0])
+        marks = {"@URL@": url, "http://127.0.0.1:8080": url, "@PORT@": port, "@TIMEOUT_MS@": timeout_ms}
         for mark, text in (marks | {"timeout=0.1": f"timeout={timeout_ms / 1000}"}).items():
             program = program.replace(mark, str(text))
         (directory / file).write_text(program)
