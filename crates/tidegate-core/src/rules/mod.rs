@@ -41,6 +41,7 @@ mod matching;
 mod metadata;
 mod mismatch;
 mod name_history;
+mod named_attributes;
 mod overridden_limits;
 mod overrides;
 mod pattern;
@@ -56,7 +57,9 @@ mod unknown_domain;
 pub use action::{Action, Elastic, ElasticSource, Margin};
 pub use answer::{Answer, AnswerKind, KeyStatus, LimitAnswer};
 pub use apply_overrides::{LiftedLimit, OverridableRule, OverridePlaceNames, OverrideStatus};
-pub use attribute::Attribute;
+pub use attribute::{AddressAttribute, Attribute};
+pub use blake2b::digest as blake2b_256;
+pub use client_address::parse_client_address;
 pub use compiled_limit::{CompiledLimit, HeaderTexts};
 pub use delay_limits::DelayLimit;
 pub use descriptor_tree::DescriptorTree;
@@ -70,6 +73,7 @@ pub use matched::{
 };
 pub use metadata::{Metadata, MetadataValue};
 pub use mismatch::{AttributeValues, Mismatch};
+pub use named_attributes::NamedAttributes;
 pub use overrides::{
     Access, AppliedOverride, BlockStatus, FoundEntry, FoundOverrides, KeyOverrides, Override, OverrideLookup,
     OverrideScope, OverrideSource, OverrideTarget, OverrideValues, PreviousValues,

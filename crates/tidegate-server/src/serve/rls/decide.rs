@@ -1,7 +1,7 @@
 //! Decides a request of the rate limit service.
 
 use smallvec::SmallVec;
-use tidegate::rules::{Answer, Descriptor, Request};
+use tidegate::rules::{Answer, AnswerKind, Descriptor, Request};
 use tidegate::store::Store as _;
 use tidegate::{Clock as _, DecideOutput, EngineError, Nanos, Timestamp};
 
@@ -87,6 +87,11 @@ pub async fn decide(
 }
 
 impl RlsDecision {
+    /// What happens to the request. A request that only refunds passes.
+    pub fn kind(&self) -> AnswerKind {
+        self.charged.as_ref().map_or(AnswerKind::Allowed, |output| output.answer.kind)
+    }
+
     /// The response to the request.
     pub fn response<'r>(&'r self, request: &RlsRequest<'_>, details: Details) -> RlsResponse<'r> {
         let charged = self.charged.as_ref().map(|output| &output.answer);
