@@ -35,6 +35,7 @@
 #![warn(missing_debug_implementations)]
 
 pub mod algorithm;
+mod answer_kind;
 mod charged_at;
 mod counter;
 mod decimal;
@@ -60,6 +61,7 @@ mod time;
 mod usage_log;
 
 pub use algorithm::Algorithm;
+pub use answer_kind::AnswerKind;
 pub use charged_at::ChargedAt;
 pub use counter::{Counter, CounterId, KeyForm};
 pub use decision::Decision;

@@ -32,6 +32,7 @@ mod denying_counters;
 mod descriptor_tree;
 mod domain;
 mod evaluation;
+pub mod headers;
 mod index;
 mod key_bytes;
 mod key_spec;
@@ -51,8 +52,9 @@ mod ruleset;
 mod signal;
 mod unknown_domain;
 
+pub use crate::AnswerKind;
 pub use action::{Action, Elastic, ElasticSource, Margin};
-pub use answer::{Answer, AnswerKind, KeyStatus, LimitAnswer};
+pub use answer::{Answer, KeyStatus, LimitAnswer};
 pub use apply_overrides::{LiftedLimit, OverridableRule, OverridePlaceNames, OverrideStatus};
 pub use attribute::Attribute;
 pub use compiled_limit::{CompiledLimit, HeaderTexts};

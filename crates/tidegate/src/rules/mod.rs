@@ -53,6 +53,7 @@ pub use reloader::{Reload, Reloader};
 pub use schema::schema;
 pub use source::{SharedFiles, Source, SourceUpdate};
 pub use span::{FileId, Span};
+pub use tidegate_core::rules::headers;
 pub use tidegate_core::rules::{
     Access, Action, AnswerKind, AppliedOverride, Apply, Attribute, BlockStatus, CompiledDomain,
     CompiledLimit, Condition, CostSource, Descriptor, Domain, Elastic, ElasticSource, Entry, EntryPatterns,
