@@ -163,6 +163,9 @@ pub mod stored_rules;
 mod sync;
 #[cfg(all(any(feature = "etcd", feature = "redis"), not(loom)))]
 mod tls;
+#[cfg(feature = "tower")]
+#[cfg_attr(docsrs, doc(cfg(feature = "tower")))]
+pub mod tower;
 
 /// Snapshots: a memory store in a file, so that counters survive a restart. See the [guide](crate::guide::restarts).
 pub mod snapshot {
