@@ -57,6 +57,7 @@
 //! config/    the config store: the interface, and a store in memory (feature `rules`)
 //! stored_rules/ rules in the config store, with their history (feature `rules`)
 //! engine/    rules over a store (feature `rules`)
+//! identity/  attributes of real HTTP requests (feature `identity`)
 //! guide/     the guide
 //! ```
 //!
@@ -112,6 +113,8 @@
 //! | `calendar`, on by default | windows that are days, weeks or months of a time zone | jiff with its time zones |
 //! | `rules` | rules from files, and `Engine` | regex, a YAML parser |
 //! | `redis` | counters in Redis or Valkey, shared by many processes | tokio, TLS |
+//! | `identity` | attributes of HTTP requests: client address, path, user | regex, base64 |
+//! | `jwt` | users from JSON Web Tokens; includes `identity` | ring, JSON |
 //! | `etcd` | locks and other leases in etcd, which never grants a lock twice | tokio, TLS, hyper |
 //!
 //! The features are independent. With none of them, limiters (with every other kind of limit), locks and pacers work. A
@@ -139,6 +142,9 @@ pub mod engine;
 #[cfg_attr(docsrs, doc(cfg(feature = "etcd")))]
 pub mod etcd;
 pub mod guide;
+#[cfg(feature = "identity")]
+#[cfg_attr(docsrs, doc(cfg(feature = "identity")))]
+pub mod identity;
 pub mod leases;
 pub mod limiter;
 mod memory;

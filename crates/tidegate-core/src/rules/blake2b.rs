@@ -5,7 +5,7 @@
 //! strong as SHA-256, and without special instructions about three times as fast.
 
 /// The size of a digest.
-pub(crate) const DIGEST_BYTES: usize = 32;
+const DIGEST_BYTES: usize = 32;
 /// The size of a block.
 const BLOCK_BYTES: usize = 128;
 const ROUNDS: usize = 12;
@@ -35,8 +35,8 @@ const SIGMA: [[usize; 16]; 10] = [
     [10, 2, 8, 4, 7, 6, 1, 5, 15, 11, 9, 14, 3, 12, 13, 0],
 ];
 
-/// The digest of a message.
-pub(crate) fn digest(message: &[u8]) -> [u8; DIGEST_BYTES] {
+/// The BLAKE2b digest of a message, with 32 bytes and without a key, as `b2sum -l 256` prints it.
+pub fn digest(message: &[u8]) -> [u8; DIGEST_BYTES] {
     let mut state = IV;
     // The parameters: the size of the digest, no key, fanout 1, depth 1.
     state[0] ^= 0x0101_0000 ^ DIGEST_BYTES as u64;

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 ///
 /// Spaces around the address, brackets, a port and a zone (`fe80::1%eth0`) are dropped: they do not change which client
 /// it is, and a client could choose its port. IPv4-mapped IPv6 becomes IPv4.
-pub(super) fn parse_client_address(text: &str) -> Option<IpAddr> {
+pub fn parse_client_address(text: &str) -> Option<IpAddr> {
     let address = match text.parse::<IpAddr>() {
         Ok(address) => Some(address),
         Err(_) => parse_decorated(text.trim_ascii()),

@@ -41,6 +41,7 @@ mod matching;
 mod metadata;
 mod mismatch;
 mod name_history;
+mod named_attributes;
 mod overrides;
 mod pattern;
 mod plan_draft;
@@ -57,6 +58,8 @@ pub use action::{Action, Elastic, ElasticSource, Margin};
 pub use answer::{Answer, KeyStatus, LimitAnswer};
 pub use apply_overrides::{LiftedLimit, OverridableRule, OverridePlaceNames, OverrideStatus};
 pub use attribute::Attribute;
+pub use blake2b::digest as blake2b_256;
+pub use client_address::parse_client_address;
 pub use compiled_limit::{CompiledLimit, HeaderTexts};
 pub use delay_limits::DelayLimit;
 pub use descriptor_tree::DescriptorTree;
@@ -70,6 +73,7 @@ pub use matched::{
 };
 pub use metadata::{Metadata, MetadataValue};
 pub use mismatch::{AttributeValues, Mismatch};
+pub use named_attributes::NamedAttributes;
 pub use overrides::{
     Access, AppliedOverride, BlockStatus, FoundOverrides, KeyOverrides, Override, OverrideLookup,
     OverrideScope, OverrideSource, OverrideTarget, OverrideValues, PreviousValues,

@@ -8,7 +8,10 @@ use super::apply_overrides::OverriddenLimits;
 use super::compiled_limit::CounterVersions;
 use super::compiled_rule::{CompiledRule, RuleCompiler};
 use super::name_history::{self, NameHistory};
-use super::{Apply, Descriptor, DescriptorTree, Domain, Lookup, Pool, Rule, RuleIndex, RuleMatches, Signal};
+use super::{
+    Apply, Descriptor, DescriptorTree, Domain, Lookup, NamedAttributes, Pool, Rule, RuleIndex, RuleMatches,
+    Signal,
+};
 use crate::algorithm::CountDenied;
 use crate::{Counter, Limit, LimitId, PLAN_CHARGES_MAX, Timestamp};
 
@@ -38,6 +41,7 @@ pub struct CompiledDomain {
     /// Which denied requests the limits that requests carry count.
     pub(super) count_denied: CountDenied,
     is_shadow: bool,
+    named_attributes: NamedAttributes,
 }
 
 #[derive(Debug)]
@@ -144,6 +148,11 @@ impl CompiledDomain {
         self.apply
     }
 
+    /// The attributes that its rules name.
+    pub fn named_attributes(&self) -> &NamedAttributes {
+        &self.named_attributes
+    }
+
     /// The rules as written, in order.
     pub fn rules(&self) -> &[Rule] {
         &self.rules
@@ -238,7 +247,8 @@ impl CompiledDomain {
             Lookup::Conditions => RuleFinder::Index(Box::new(RuleIndex::new(&rules))),
             Lookup::DescriptorTree => RuleFinder::DescriptorTree(DescriptorTree::new(&rules)),
         };
-        Ok(Self { apply, lookup, compiled, pools, name, rules, count_denied, is_shadow })
+        let named_attributes = NamedAttributes::new(&rules);
+        Ok(Self { apply, lookup, compiled, pools, name, rules, count_denied, is_shadow, named_attributes })
     }
 }
 

@@ -1,8 +1,8 @@
 //! Transactions and other messages of etcd, as JSON. Keys and values are base64, and 64-bit numbers are text.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-
-use super::base64;
 
 /// Replies bound their lists: more leases of a key than this are not read.
 pub(super) const RANGE_KEYS_MAX: u64 = 4_096;
@@ -59,30 +59,30 @@ impl Txn {
     pub fn if_none_created_after(&mut self, prefix: Prefix<'_>, revision: u64) {
         self.compare.push(json!({
             "target": "CREATE", "result": "LESS", "create_revision": (revision + 1).to_string(),
-            "key": base64::encode(prefix.0), "range_end": base64::encode(&prefix.end()),
+            "key": STANDARD.encode(prefix.0), "range_end": STANDARD.encode(&prefix.end()),
         }));
     }
 
     /// Compares: the key was last written at this revision; 0 means that it does not exist.
     pub fn if_unchanged(&mut self, key: &[u8], mod_revision: u64) {
         self.compare.push(json!({
-            "target": "MOD", "result": "EQUAL", "mod_revision": mod_revision.to_string(), "key": base64::encode(key),
+            "target": "MOD", "result": "EQUAL", "mod_revision": mod_revision.to_string(), "key": STANDARD.encode(key),
         }));
     }
 
     pub fn then_put(&mut self, key: &[u8], value: &str, lease: Option<LeaseId>) {
         let lease = lease.map_or(0, |lease| lease.0).to_string();
-        let value = base64::encode(value.as_bytes());
+        let value = STANDARD.encode(value.as_bytes());
         self.then
-            .push(json!({ "request_put": { "key": base64::encode(key), "value": value, "lease": lease } }));
+            .push(json!({ "request_put": { "key": STANDARD.encode(key), "value": value, "lease": lease } }));
     }
 
     pub fn then_delete(&mut self, key: &[u8]) {
-        self.then.push(json!({ "request_delete_range": { "key": base64::encode(key), "prev_kv": true } }));
+        self.then.push(json!({ "request_delete_range": { "key": STANDARD.encode(key), "prev_kv": true } }));
     }
 
     pub fn then_delete_all(&mut self, prefix: Prefix<'_>) {
-        let (key, end) = (base64::encode(prefix.0), base64::encode(&prefix.end()));
+        let (key, end) = (STANDARD.encode(prefix.0), STANDARD.encode(&prefix.end()));
         self.then.push(json!({ "request_delete_range": { "key": key, "range_end": end } }));
     }
 
@@ -108,11 +108,11 @@ impl Txn {
 }
 
 fn get(key: &[u8]) -> Value {
-    json!({ "request_range": { "key": base64::encode(key) } })
+    json!({ "request_range": { "key": STANDARD.encode(key) } })
 }
 
 fn get_all(prefix: Prefix<'_>) -> Value {
-    let (key, end) = (base64::encode(prefix.0), base64::encode(&prefix.end()));
+    let (key, end) = (STANDARD.encode(prefix.0), STANDARD.encode(&prefix.end()));
     json!({ "request_range": { "key": key, "range_end": end, "limit": RANGE_KEYS_MAX.to_string() } })
 }
 
@@ -159,7 +159,7 @@ impl FoundKeys {
 
 impl KeyValue {
     fn read(json: &Value) -> Option<Self> {
-        let bytes = |name: &str| base64::decode(json.get(name).and_then(Value::as_str).unwrap_or(""));
+        let bytes = |name: &str| STANDARD.decode(json.get(name).and_then(Value::as_str).unwrap_or("")).ok();
         Some(Self {
             key: bytes("key")?,
             value: bytes("value")?,

@@ -53,11 +53,10 @@
 //! snapshot.rs   the leases of a plan's keys at a revision, and what the limits say about them
 //! granted.rs    an etcd lease that is revoked unless it is kept
 //! client.rs     calls to the members; endpoint.rs: HTTP/1.1 to one of them
-//! message.rs    the JSON of transactions; base64.rs
+//! message.rs    the JSON of transactions
 //! url.rs settings.rs stats.rs
 //! ```
 
-mod base64;
 mod change;
 mod client;
 mod endpoint;

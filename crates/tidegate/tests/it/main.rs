@@ -13,6 +13,8 @@ mod examples;
 mod executor;
 mod floods;
 mod golden;
+#[cfg(feature = "identity")]
+mod identity;
 mod lease_suite;
 mod leases;
 mod limiter;

@@ -1,0 +1,5 @@
+//! Attributes of HTTP requests.
+
+mod attributes;
+mod client_address;
+mod path;

@@ -1,0 +1,218 @@
+//! One spelling for each path. The attack: no spelling of `/login` may escape a rule for `/login`.
+
+use proptest::prelude::*;
+use tidegate::identity::{PATH_BYTES_MAX, PathError, normal_path};
+
+fn normal(target: &str) -> Result<String, PathError> {
+    normal_path(target.as_bytes()).map(Into::into)
+}
+
+#[test]
+fn spellings_and_their_normal_form() {
+    for (target, expected) in [
+        ("/", "/"),
+        ("/login", "/login"),
+        ("/login?a=/b", "/login"),
+        ("/login#a", "/login"),
+        ("//login", "/login"),
+        ("/login//", "/login"),
+        ("/a//b", "/a/b"),
+        ("/%6cogin", "/login"),
+        ("/%6Cogi%6E", "/login"),
+        ("/./login/.", "/login"),
+        ("/a/../login", "/login"),
+        ("/../login", "/login"),
+        ("/a/%2e%2E/login", "/login"),
+        ("/.%2e/login", "/login"),
+        ("/login/x/..", "/login"),
+        ("/..", "/"),
+        ("/login;x=1", "/login"),
+        ("/;/login;a;b/", "/login"),
+        // Names with dots are no dot segments.
+        ("/.well-known/...", "/.well-known/..."),
+        // A character that is not plain has one spelling: encoded, in upper case.
+        ("/a%2fb?", "slash"),
+        ("/a%3ab%2c", "/a:b,"),
+        ("/caf\u{e9}", "/caf%C3%A9"),
+        ("/caf%c3%a9", "/caf%C3%A9"),
+        ("/a b\"{c}", "/a%20b%22%7Bc%7D"),
+        ("/a%3fb%23c%3b", "/a%3Fb%23c%3B"),
+        // Encoded twice: it is another path, unless an upstream decodes twice.
+        ("/%256Cogin", "/%256Cogin"),
+        // Absolute URIs.
+        ("http://example.org", "/"),
+        ("HTTPS://u@example.org:8080/login/", "/login"),
+        ("http://example.org?/login", "/"),
+        ("*", "*"),
+        ("", "not_a_path"),
+        ("login", "not_a_path"),
+        ("example.org:443", "not_a_path"),
+        ("1://", "/"),
+        ("://a/login", "not_a_path"),
+        ("a/b://c/login", "not_a_path"),
+        ("http://a\\login", "slash"),
+        ("/a\\login", "slash"),
+        ("/a%5clogin", "slash"),
+        ("/login%00", "control"),
+        ("/login%0A", "control"),
+        ("/login\u{7f}", "control"),
+        ("/%6", "encoding"),
+        ("/%", "encoding"),
+        ("/%u006cogin", "encoding"),
+        ("/%+6login", "encoding"),
+        ("/%c1%acogin", "encoding"),
+        ("/a/..;/login", "dot_segment"),
+        ("/a/.;x/login", "dot_segment"),
+        ("/login//..", "dot_segment"),
+        ("/login//x/../..", "dot_segment"),
+        ("/login/;/..", "dot_segment"),
+    ] {
+        let found = normal(target).unwrap_or_else(|error| error.as_str().to_owned());
+        assert_eq!(found, expected, "{target:?}");
+    }
+}
+
+#[test]
+fn long_paths_are_refused() {
+    let longest = format!("/{}", "a".repeat(PATH_BYTES_MAX - 1));
+    assert_eq!(normal(&format!("{longest}?{longest}")), Ok(longest.clone()));
+    assert_eq!(normal(&format!("{longest}a")), Err(PathError::TooLong));
+    let slashes = "/".repeat(PATH_BYTES_MAX);
+    assert_eq!(normal(&slashes), Ok("/".to_owned()));
+}
+
+/// How an upstream finds the handler of a path.
+#[derive(Clone, Copy, Debug)]
+struct Upstream {
+    removes_parameters: bool,
+    merges_slashes: bool,
+    decodes_slashes: bool,
+    takes_backslashes_for_slashes: bool,
+    decodes_before_dots: bool,
+    resolves_dots: bool,
+}
+
+impl Upstream {
+    fn all() -> impl Iterator<Item = Self> {
+        (0..64_u8).map(|bits| {
+            let is = |bit: u8| bits >> bit & 1 == 1;
+            Self {
+                removes_parameters: is(0),
+                merges_slashes: is(1),
+                decodes_slashes: is(2),
+                takes_backslashes_for_slashes: is(3),
+                decodes_before_dots: is(4),
+                resolves_dots: is(5),
+            }
+        })
+    }
+
+    /// The path as this upstream sees it, without a slash at the end. `None` if it refuses the path.
+    fn path(self, target: &str) -> Option<String> {
+        let mut path = target.split(['?', '#']).next()?.to_owned();
+        if self.removes_parameters {
+            let name = |segment: &str| segment.split(';').next().unwrap_or_default().to_owned();
+            path = path.split('/').map(name).collect::<Vec<_>>().join("/");
+        }
+        if self.decodes_before_dots {
+            path = self.decode(&path)?;
+        }
+        if self.takes_backslashes_for_slashes {
+            path = path.replace('\\', "/");
+        }
+        let mut segments: Vec<&str> = Vec::new();
+        for segment in path.split('/').skip(1).filter(|segment| !self.merges_slashes || !segment.is_empty()) {
+            match segment {
+                "." if self.resolves_dots => {}
+                ".." if self.resolves_dots => drop(segments.pop()),
+                segment => segments.push(segment),
+            }
+        }
+        let path = format!("/{}", segments.join("/"));
+        let path = if self.decodes_before_dots { path } else { self.decode(&path)? };
+        // A handler ends at NUL in C, and at a line end for some regular expressions.
+        let path = path.split(['\0', '\n']).next()?;
+        Some(path.trim_end_matches('/').to_owned())
+    }
+
+    fn decode(self, path: &str) -> Option<String> {
+        let mut parts = path.split('%');
+        let mut decoded = parts.next()?.to_owned();
+        for part in parts {
+            let byte = u8::from_str_radix(part.get(..2)?, 16).ok()?;
+            match char::from(byte) {
+                '/' if !self.decodes_slashes => decoded.push_str("%2F"),
+                character => decoded.push(character),
+            }
+            decoded.push_str(&part[2..]);
+        }
+        Some(decoded)
+    }
+}
+
+/// A character, plain or encoded.
+fn spelled(text: &'static str) -> impl Strategy<Value = String> {
+    let character = |byte: u8| {
+        prop_oneof![
+            2 => Just(char::from(byte).to_string()),
+            1 => Just(format!("%{byte:02x}")),
+            1 => Just(format!("%{byte:02X}")),
+        ]
+    };
+    text.bytes().map(character).collect::<Vec<_>>().prop_map(|characters| characters.concat())
+}
+
+/// Pieces of which a hostile path is made.
+fn piece() -> impl Strategy<Value = String> {
+    prop_oneof![
+        4 => spelled("login"),
+        4 => Just("/".to_owned()),
+        1 => spelled("/"),
+        2 => spelled(".."),
+        1 => spelled("."),
+        1 => spelled("x"),
+        1 => spelled("\\"),
+        1 => Just(";".to_owned()),
+        1 => Just(";v=1".to_owned()),
+        1 => spelled("\n"),
+        1 => Just("%00".to_owned()),
+        1 => Just("?q".to_owned()),
+    ]
+}
+
+proptest! {
+    #![proptest_config(tidegate_testing::proptest_config(4000))]
+
+    /// If any kind of upstream takes a spelling for `/login`, the rule for `/login` matches it, or it is refused.
+    #[test]
+    fn no_spelling_of_login_escapes(pieces in prop::collection::vec(piece(), 0..8)) {
+        let target = format!("/{}", pieces.concat());
+        let normal = normal(&target);
+        for upstream in Upstream::all() {
+            if upstream.path(&target).as_deref() == Some("/login") {
+                prop_assert!(normal.as_deref().is_ok_and(|path| path == "/login") || normal.is_err(), "{target} is {normal:?} for {upstream:?}");
+            }
+        }
+    }
+
+    /// Spellings that ordinary proxies and clients produce are not refused.
+    #[test]
+    fn harmless_spellings_are_the_login(
+        before in prop_oneof![Just(""), Just("/"), Just("/."), Just("/a/.."), Just("http://example.org")],
+        name in spelled("login"),
+        after in prop_oneof![Just(""), Just("/"), Just("/."), Just("/x/.."), Just(";x=1"), Just("?x=%zz"), Just("#/")],
+    ) {
+        let target = format!("{before}/{name}{after}");
+        prop_assert_eq!(normal(&target), Ok("/login".to_owned()), "{}", target);
+    }
+
+    #[test]
+    fn the_normal_form_is_normal(target in prop::collection::vec(any::<u8>(), 0..24), start in "(/|http://a)") {
+        let target = [start.as_bytes(), &target].concat();
+        if let Ok(path) = normal_path(&target) {
+            let again = normal_path(path.as_bytes());
+            prop_assert_eq!(again.as_deref(), Ok(&*path));
+            prop_assert!(path.starts_with('/') && path.is_ascii());
+        }
+    }
+}
