@@ -52,6 +52,7 @@ mod op;
 mod outcome;
 mod packed_state;
 mod plan;
+pub mod problem;
 mod rate;
 #[cfg(feature = "rules")]
 pub mod rules;

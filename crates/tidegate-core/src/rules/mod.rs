@@ -28,6 +28,7 @@ mod client_address;
 mod compiled_limit;
 mod compiled_rule;
 mod delay_limits;
+pub mod denial;
 mod denying_counters;
 mod descriptor_tree;
 mod domain;

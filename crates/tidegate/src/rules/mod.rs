@@ -53,7 +53,6 @@ pub use reloader::{Reload, Reloader};
 pub use schema::schema;
 pub use source::{SharedFiles, Source, SourceUpdate};
 pub use span::{FileId, Span};
-pub use tidegate_core::rules::headers;
 pub use tidegate_core::rules::{
     Access, Action, AnswerKind, AppliedOverride, Apply, Attribute, BlockStatus, CompiledDomain,
     CompiledLimit, Condition, CostSource, Descriptor, Domain, Elastic, ElasticSource, Entry, EntryPatterns,
@@ -63,5 +62,6 @@ pub use tidegate_core::rules::{
     RuleLimit, RuleLimits, Ruleset, RulesetError, Signal, Tiers, TimeUnit, UNKNOWN_DOMAIN_RULE,
     UnknownDomain,
 };
+pub use tidegate_core::rules::{denial, headers};
 pub use tidegate_core::{DenyCache, LimitId, OnStoreFailure};
 pub use yaml::{DEPTH_MAX, FILE_BYTES_MAX, NODES_MAX};
