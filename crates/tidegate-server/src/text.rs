@@ -24,6 +24,26 @@ pub fn printable(bytes: &[u8], chars_max: usize) -> String {
     text
 }
 
+/// Decodes percent-encoding, such as `%2F`. A `%` without two hexadecimal digits stays.
+pub fn percent_decode(text: &str) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, more @ ..] = rest {
+        let digit = |index: usize| more.get(index).and_then(|byte| char::from(*byte).to_digit(16));
+        match (first, digit(0), digit(1)) {
+            (b'%', Some(high), Some(low)) => {
+                bytes.extend(u8::try_from(high * 16 + low));
+                rest = &more[2..];
+            }
+            _ => {
+                bytes.push(*first);
+                rest = more;
+            }
+        }
+    }
+    bytes
+}
+
 /// `1,234,567`
 pub fn grouped_number(number: impl Into<u128>) -> String {
     let digits = number.into().to_string();

@@ -8,12 +8,15 @@
 //!
 //! Requests are validated while they are parsed. So every error has a line and a column, and a request that is too
 //! large is rejected before it takes memory. Text without escapes is borrowed from the JSON.
+//!
+//! A single request may also be the query of a URL (`query.rs`).
 
 mod bounds;
 mod fields;
 mod level;
 mod overrides;
 mod parts;
+mod query;
 mod request;
 mod reset;
 mod stored_rules;
@@ -36,12 +39,15 @@ pub use level::read_level;
 pub use overrides::{
     BanBody, DeleteBody, OverrideBody, UnbanBody, read_ban, read_delete, read_override, read_unban,
 };
+pub use query::read_query;
 pub use request::{EntryRefs, JsonRequest, Ttl};
 pub use reset::{ResetTarget, RuleKey, read_reset};
 pub use stored_rules::{RulesChange, read_end, read_push, read_rollback};
 
 /// Maximum number of requests in a batch.
 pub const BATCH_REQUESTS_MAX: usize = 1_000;
+/// The cost of a request that names none.
+const COST_DEFAULT: u64 = 1;
 /// Maximum characters of an error. It may quote the request.
 const MESSAGE_CHARS_MAX: usize = 512;
 

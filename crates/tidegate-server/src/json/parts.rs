@@ -8,10 +8,8 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Unex
 
 use super::fields::{self, FieldNameSeed, NAME_CHARS_MAX, ObjectSeed, TextSeed};
 use super::request::{DescriptorSpan, JsonEntry, JsonRequest, Ttl};
-use super::{BATCH_REQUESTS_MAX, RequestForm, request_bounds};
+use super::{BATCH_REQUESTS_MAX, COST_DEFAULT, RequestForm, request_bounds};
 use crate::text;
-
-const COST_DEFAULT: u64 = 1;
 
 /// Implements a seed that is its own visitor.
 macro_rules! seed {

@@ -58,6 +58,6 @@ pub use lease_store::LeaseStore;
 pub use protocol::Protocol;
 pub use reload_handle::ReloadHandle;
 pub use run::main;
-pub use settings::{Bounds, CountingMode, Secret, ServeArgs};
+pub use settings::{Bounds, CountingMode, ForwardAuthSource, Secret, ServeArgs};
 pub use shared_instant::{DECISIONS_PER_READING_MAX, SharedInstant};
 pub use status::Status;

@@ -26,6 +26,7 @@ const UNREPLICATED_HEADER: HeaderName = HeaderName::from_static(rls::UNREPLICATE
 /// Where the parts of an answer are in its text.
 pub(super) struct AnswerLayout {
     pub status: StatusCode,
+    pub kind: AnswerKind,
     /// The body is the text up to here. The values of the headers follow.
     pub body_end: usize,
     pub header_ends: HeaderEnds,
@@ -48,6 +49,11 @@ pub(super) fn answer_reply(
 ) -> Reply {
     let mut text = String::new();
     let layout = write_answer(&mut text, app, answer, waited, provenance, more);
+    reply_of(text, &layout, answer)
+}
+
+/// The reply of an answer with this text.
+pub(super) fn reply_of(text: String, layout: &AnswerLayout, answer: &Answer) -> Reply {
     let text = Bytes::from(text);
     let mut reply = Reply::new(Full::new(text.slice(..layout.body_end)));
     let mut start = layout.body_end;
@@ -59,7 +65,8 @@ pub(super) fn answer_reply(
     });
     let headers = reply.headers_mut();
     let content_type = HeaderValue::from_static(layout.content_type());
-    *headers = limit_headers::header_map(content_type, &layout.header_ends, values);
+    let decision = HeaderValue::from_static(layout.kind.as_str());
+    *headers = limit_headers::header_map([content_type, decision], &layout.header_ends, values);
     if has_marks(answer) {
         add_marks(headers, answer);
     }
@@ -79,26 +86,51 @@ pub(super) fn write_answer(
     provenance: Provenance,
     more: &str,
 ) -> AnswerLayout {
-    let status = match answer.kind {
+    let status = answer_status(answer);
+    let limits = answer.limits().len() + answer.candidates().len();
+    out.reserve(ANSWER_BYTES + limits * answer_json::LIMIT_BYTES + more.len());
+    write_start(out, answer, status);
+    answer_json::write_fields(out, answer, waited, provenance);
+    out.push_str(more);
+    out.push('}');
+    let body_end = out.len();
+    let header_ends = headers::write_headers(out, answer, app.ratelimit_headers);
+    AnswerLayout { status, kind: answer.kind, body_end, header_ends }
+}
+
+/// As [`write_answer`], for an end user: the body of a request that passes is empty, and that of a request that does not
+/// has only the problem. It names no limit that clients may not see.
+pub(super) fn write_client_answer(out: &mut String, app: &App, answer: &Answer) -> AnswerLayout {
+    let status = answer_status(answer);
+    out.reserve(ANSWER_BYTES);
+    if status != StatusCode::OK {
+        write_start(out, answer, status);
+        // A comma, for the fields that are left out.
+        out.pop();
+        out.push('}');
+    }
+    let body_end = out.len();
+    let header_ends = headers::write_headers(out, answer, app.ratelimit_headers);
+    AnswerLayout { status, kind: answer.kind, body_end, header_ends }
+}
+
+fn answer_status(answer: &Answer) -> StatusCode {
+    match answer.kind {
         AnswerKind::Denied if is_forbidden(answer) => StatusCode::FORBIDDEN,
         AnswerKind::Denied => StatusCode::TOO_MANY_REQUESTS,
         AnswerKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
         _ => StatusCode::OK,
-    };
-    let limits = answer.limits().len() + answer.candidates().len();
-    out.reserve(ANSWER_BYTES + limits * answer_json::LIMIT_BYTES + more.len());
+    }
+}
+
+/// Writes the start of a body, up to the fields of the answer.
+fn write_start(out: &mut String, answer: &Answer, status: StatusCode) {
     match answer.kind {
         AnswerKind::Denied if status == StatusCode::FORBIDDEN => write_forbidden(out, answer),
         AnswerKind::Denied => write_problem(out, answer),
         AnswerKind::Unavailable => write_unavailable(out, answer),
         _ => out.push('{'),
     }
-    answer_json::write_fields(out, answer, waited, provenance);
-    out.push_str(more);
-    out.push('}');
-    let body_end = out.len();
-    let header_ends = headers::write_headers(out, answer, app.ratelimit_headers);
-    AnswerLayout { status, body_end, header_ends }
 }
 
 /// Whether a reply has headers besides those about limits.

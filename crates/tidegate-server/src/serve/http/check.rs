@@ -1,4 +1,4 @@
-//! `/v1/check` and `/v1/peek`: one request or a batch.
+//! `/v1/check` and `/v1/peek`: one request or a batch, or one request in a query.
 
 use std::future::poll_fn;
 use std::sync::{Mutex, PoisonError};
@@ -6,6 +6,7 @@ use std::task::Poll;
 
 use bytes::Bytes;
 use hyper::StatusCode;
+use hyper::header::{CACHE_CONTROL, HeaderValue};
 use tidegate::rules::{Answer, Request};
 use tidegate::{DecideOutput, EngineError, Nanos};
 
@@ -19,24 +20,36 @@ use crate::serve::{App, Protocol, SharedInstant};
 /// Decides the request or batch in the body, and charges it.
 pub(super) async fn check(app: &App, body: Bytes, provenance: Provenance) -> Reply {
     match json::read_single_or_batch(&body) {
-        Ok(SingleOrBatch::Single(json)) => {
-            let entries = json.entry_refs();
-            let descriptors = entries.descriptors();
-            let request = Request { domain: json.domain(), descriptors: &descriptors };
-            let mut instant = SharedInstant::default();
-            let decided = app.check_with(Protocol::Http, &request, &mut instant, |output| {
-                check_reply(app, output, provenance)
-            });
-            match decided {
-                Ok(reply) => reply,
-                Err(pending) => {
-                    let output = Box::pin(app.finish_check(Protocol::Http, &request, pending)).await;
-                    check_reply(app, output.as_ref(), provenance)
-                }
-            }
-        }
+        Ok(SingleOrBatch::Single(json)) => check_single(app, &json, provenance).await,
         Ok(SingleOrBatch::Batch(requests)) => Box::pin(check_all(app, &requests, provenance)).await,
         Err(error) => error_reply::request_error_reply(&error),
+    }
+}
+
+/// Decides the request in a query, and charges it. Nothing between the client and the server may answer in its place.
+pub(super) async fn check_query(app: &App, query: &str) -> Reply {
+    let mut reply = match json::read_query(query) {
+        Ok(json) => check_single(app, &json, Provenance::Hidden).await,
+        Err(error) => error_reply::request_error_reply(&error),
+    };
+    reply.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    reply
+}
+
+#[inline]
+async fn check_single(app: &App, json: &JsonRequest<'_>, provenance: Provenance) -> Reply {
+    let entries = json.entry_refs();
+    let descriptors = entries.descriptors();
+    let request = Request { domain: json.domain(), descriptors: &descriptors };
+    let mut instant = SharedInstant::default();
+    let decided =
+        app.check_with(Protocol::Http, &request, &mut instant, |output| check_reply(app, output, provenance));
+    match decided {
+        Ok(reply) => reply,
+        Err(pending) => {
+            let output = Box::pin(app.finish_check(Protocol::Http, &request, pending)).await;
+            check_reply(app, output.as_ref(), provenance)
+        }
     }
 }
 

@@ -23,8 +23,6 @@ use crate::serve::poll_on_wake::PollOnWake;
 use crate::serve::settings::Bounds;
 use crate::serve::{App, Protocol};
 
-/// Maximum size of a request's first line and headers, in bytes.
-const HEAD_BYTES_MAX: usize = 16 << 10;
 /// Maximum bytes of a request that are buffered.
 const BUFFER_BYTES_MAX: usize = 64 << 10;
 /// Maximum bytes that are discarded after the last response.
@@ -56,6 +54,24 @@ pub(super) struct ConnectionContext<'a> {
     pub app: &'a App,
     pub protocol: Protocol,
     pub bounds: &'a Bounds,
+    pub head: HeadBounds,
+}
+
+/// The bounds of a request's head. hyper rejects larger ones itself, with a status and no body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct HeadBounds {
+    /// Maximum size of the first line and the headers.
+    head_bytes_max: usize,
+    /// Maximum number of headers. None for hyper's own, which needs no allocation.
+    headers_max: Option<usize>,
+}
+
+impl HeadBounds {
+    /// For programs, which send few headers.
+    pub const DEFAULT: Self = Self { head_bytes_max: 16 << 10, headers_max: None };
+    /// For the headers of requests that proxies have accepted: nginx accepts 32 KiB. The endpoint rejects a number of
+    /// headers that is too large in its own way, as long as hyper does not.
+    pub const FORWARDED: Self = Self { head_bytes_max: 48 << 10, headers_max: Some(1_024) };
 }
 
 /// How a connection ended.
@@ -78,7 +94,7 @@ enum DrainState<F> {
 
 /// Serves a connection until it ends.
 pub(super) async fn serve(handler: &impl RequestHandler, stream: Stream, context: ConnectionContext<'_>) {
-    let ConnectionContext { app, protocol, bounds } = context;
+    let ConnectionContext { app, protocol, bounds, head } = context;
     let tracker = ConnectionTracker::new(&app.drain, app.connections_memory.reserve_nothing(protocol));
     let mut timer = ConnectionTimer::new(bounds);
     let unread = match handler.direct_checks() {
@@ -90,8 +106,12 @@ pub(super) async fn serve(handler: &impl RequestHandler, stream: Stream, context
     };
     let io = TokioIo::new(TrackedStream { unread, tracker: &tracker });
     let service = service_fn(|request| handler.handle(request, tracker.start_request()));
-    let mut connection = http1::Builder::new()
-        .max_header_size(HEAD_BYTES_MAX)
+    let mut builder = http1::Builder::new();
+    if let Some(headers_max) = head.headers_max {
+        builder.max_headers(headers_max);
+    }
+    let mut connection = builder
+        .max_header_size(head.head_bytes_max)
         .max_buf_size(BUFFER_BYTES_MAX)
         // Responses are small: copying the body behind the headers is cheaper than writing two slices.
         .writev(false)

@@ -13,10 +13,21 @@ use super::reply::{ErrorReply, Problem};
 /// Set by browsers: how the page's site relates to the server's.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
+/// Which requests to a route are rejected if a page of another site sends them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CrossSiteCheck {
+    /// All except GET and HEAD, which change nothing.
+    ExceptReads,
+    /// All: a GET charges too.
+    All,
+    /// None: a proxy sends the request with the headers of a browser's request.
+    None,
+}
+
 /// Rejects a request that may change something, if its headers say that it comes from a page of another site.
-pub(super) fn reject_cross_site(request: &HttpRequest) -> Result<(), ErrorReply> {
-    // These change nothing.
-    if matches!(*request.method(), Method::GET | Method::HEAD) {
+pub(super) fn reject_cross_site(request: &HttpRequest, check: CrossSiteCheck) -> Result<(), ErrorReply> {
+    let is_read = || matches!(*request.method(), Method::GET | Method::HEAD);
+    if check == CrossSiteCheck::None || check == CrossSiteCheck::ExceptReads && is_read() {
         return Ok(());
     }
     let headers = request.headers();

@@ -9,6 +9,7 @@ use std::sync::LazyLock;
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
 use crate::serve::headers::{HeaderEnd, LimitHeader};
+use crate::serve::rls;
 
 /// The headers of a request that passes.
 static PASSED: LazyLock<Template> = LazyLock::new(|| Template::new(&PASSED_HEADERS));
@@ -26,30 +27,38 @@ const DENIED_HEADERS: [LimitHeader; 7] = [
     LimitHeader::State,
 ];
 
-/// A map of a content type and these headers, with empty values.
+/// The decision.
+pub(super) const DECISION_HEADER: HeaderName = HeaderName::from_static(rls::DECISION_HEADER);
+/// The number of `COMMON_HEADERS`.
+const COMMON_COUNT: usize = 2;
+/// The headers of every answer, before those about limits.
+const COMMON_HEADERS: [HeaderName; COMMON_COUNT] = [CONTENT_TYPE, DECISION_HEADER];
+
+/// A map of the common headers and these, with empty values.
 struct Template {
     headers: &'static [LimitHeader],
     map: HeaderMap,
 }
 
-/// A map of a content type and these headers. There is a value for each.
+/// A map of the common headers and these. There is a value for each.
 pub(super) fn header_map(
-    content_type: HeaderValue,
+    common: [HeaderValue; COMMON_COUNT],
     headers: &[HeaderEnd],
     values: impl Iterator<Item = HeaderValue>,
 ) -> HeaderMap {
     let headers = headers.iter().map(|(header, _)| *header);
     match [&PASSED, &DENIED].into_iter().find(|template| headers.clone().eq(template.headers.iter().copied()))
     {
-        Some(template) => template.filled(iter::once(content_type).chain(values)),
-        None => inserted(content_type, headers, values),
+        Some(template) => template.filled(common.into_iter().chain(values)),
+        None => inserted(common, headers, values),
     }
 }
 
 impl Template {
     fn new(headers: &'static [LimitHeader]) -> Self {
         let empty = || HeaderValue::from_static("");
-        Self { headers, map: inserted(empty(), headers.iter().copied(), iter::repeat_with(empty)) }
+        let common = [empty(), empty()];
+        Self { headers, map: inserted(common, headers.iter().copied(), iter::repeat_with(empty)) }
     }
 
     /// Its map with other values, in the order of its headers.
@@ -62,12 +71,12 @@ impl Template {
 }
 
 fn inserted(
-    content_type: HeaderValue,
+    common: [HeaderValue; COMMON_COUNT],
     headers: impl ExactSizeIterator<Item = LimitHeader>,
     values: impl Iterator<Item = HeaderValue>,
 ) -> HeaderMap {
-    let mut map = HeaderMap::with_capacity(headers.len() + 1);
-    map.insert(CONTENT_TYPE, content_type);
+    let mut map = HeaderMap::with_capacity(headers.len() + COMMON_COUNT);
+    map.extend(COMMON_HEADERS.into_iter().zip(common));
     map.extend(headers.map(header_name).zip(values));
     map
 }
@@ -96,13 +105,13 @@ mod tests {
 
     #[test]
     fn a_filled_template_is_as_if_inserted() {
-        let content_type = || HeaderValue::from_static("application/json");
+        let common = || ["application/json", "allowed"].map(HeaderValue::from_static);
         for headers in [&PASSED_HEADERS[..], &DENIED_HEADERS, &[LimitHeader::Limit], &[]] {
             let values = || headers.iter().map(|header| HeaderValue::from_static(header.name()));
             let ends: Vec<HeaderEnd> = headers.iter().map(|header| (*header, 0)).collect();
-            let map = header_map(content_type(), &ends, values());
-            assert_eq!(map, inserted(content_type(), headers.iter().copied(), values()));
-            assert_eq!(map.len(), headers.len() + 1);
+            let map = header_map(common(), &ends, values());
+            assert_eq!(map, inserted(common(), headers.iter().copied(), values()));
+            assert_eq!(map.len(), headers.len() + COMMON_COUNT);
             assert!(headers.iter().all(|header| map[header.name()] == header.name()), "{map:?}");
         }
     }

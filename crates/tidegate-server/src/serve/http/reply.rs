@@ -60,6 +60,10 @@ pub(super) struct OutOfMemory;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BlockedKey;
 
+/// Marks a reply that was counted with another status.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Counted;
+
 /// Counts a reply that rejects a request.
 pub(super) fn count_rejection(app: &App, protocol: Protocol, reply: &Reply) {
     let reason = match reply.status() {
@@ -77,6 +81,9 @@ pub(super) fn count_rejection(app: &App, protocol: Protocol, reply: &Reply) {
         // Answers, and errors that were counted where they occurred.
         _ => return,
     };
+    if reply.extensions().get::<Counted>().is_some() {
+        return;
+    }
     app.metrics.count_rejected_request(protocol, reason);
 }
 

@@ -2,9 +2,11 @@
 
 use hyper::StatusCode;
 use hyper::header::{HeaderValue, RETRY_AFTER};
+use tidegate::rules::AnswerKind;
 
 use super::answer_reply::DEGRADED_HEADER;
 use super::error_reply;
+use super::limit_headers::DECISION_HEADER;
 use super::reply::{ContentType, Problem, Reply, reply};
 use crate::serve::rls::{self, DecideError, Details, Overall, RlsCode, RlsError};
 use crate::serve::{App, Protocol};
@@ -27,7 +29,7 @@ pub(super) async fn decide(app: &App, details: Details, body: &[u8]) -> Reply {
     let response = decision.response(&request, details);
     let mut out = String::new();
     rls::protojson::write(&response, &mut out);
-    rls_reply(response.overall, out)
+    rls_reply(response.overall, decision.kind(), out)
 }
 
 #[cold]
@@ -35,13 +37,14 @@ fn bad_request(error: &RlsError) -> Reply {
     Problem::new(StatusCode::BAD_REQUEST, error.to_string()).into_reply()
 }
 
-fn rls_reply(overall: Overall, body: String) -> Reply {
+fn rls_reply(overall: Overall, kind: AnswerKind, body: String) -> Reply {
     let status = match (overall.code, overall.unavailable_seconds) {
         (RlsCode::Ok, _) => StatusCode::OK,
         (RlsCode::OverLimit, None) => StatusCode::TOO_MANY_REQUESTS,
         (RlsCode::OverLimit, Some(_)) => StatusCode::SERVICE_UNAVAILABLE,
     };
     let mut reply = reply(status, ContentType::Json, body);
+    reply.headers_mut().insert(DECISION_HEADER, HeaderValue::from_static(kind.as_str()));
     if let Some(seconds) = overall.unavailable_seconds {
         reply.headers_mut().insert(RETRY_AFTER, seconds.into());
     }

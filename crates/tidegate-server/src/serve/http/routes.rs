@@ -6,7 +6,7 @@ use tidegate_core::text::did_you_mean;
 
 use super::allowed_hosts::{AllowedHosts, HostCheck};
 use super::connection::HttpRequest;
-use super::cross_site;
+use super::cross_site::{self, CrossSiteCheck};
 use super::reply::{ErrorReply, Problem, Reply};
 use crate::text;
 
@@ -22,7 +22,13 @@ pub(super) struct Route<E: 'static> {
     pub methods: &'static str,
     pub endpoint: E,
     pub host: HostCheck,
+    pub cross_site: CrossSiteCheck,
+    /// Maximum number of headers of a request.
+    pub headers_max: usize,
 }
+
+/// All methods, in [`Route::methods`].
+pub(super) const ANY_METHOD: &str = "*";
 
 /// Finds the endpoint of a request, or the reply that rejects it. `elsewhere` returns a hint for paths of the other
 /// listener.
@@ -33,20 +39,22 @@ pub(super) fn find_route<E: Copy>(
     elsewhere: impl FnOnce(&str) -> Option<String>,
 ) -> Result<E, ErrorReply> {
     let path = request.uri().path();
-    if request.headers().len() > HEADERS_MAX {
-        let message = format!("the request has more than {HEADERS_MAX} headers (hint: that is the maximum)");
+    let route = routes.iter().find(|route| route.matches_path(path));
+    let headers_max = route.map_or(HEADERS_MAX, |route| route.headers_max);
+    if request.headers().len() > headers_max {
+        let message = format!("the request has more than {headers_max} headers (hint: that is the maximum)");
         return Err(Problem::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, message)
             .closing()
             .into_error_reply());
     }
-    let Some(route) = routes.iter().find(|route| route.matches_path(path)) else {
+    let Some(route) = route else {
         return Err(Box::new(not_found(routes, path, elsewhere)));
     };
     if route.host == HostCheck::Required {
         hosts.check(request)?;
     }
     match route.allows(request.method()) {
-        Allowed::Yes => cross_site::reject_cross_site(request).map(|()| route.endpoint),
+        Allowed::Yes => cross_site::reject_cross_site(request, route.cross_site).map(|()| route.endpoint),
         Allowed::No => Err(Problem::method_not_allowed(path, route.methods).into_error_reply()),
     }
 }
@@ -68,7 +76,11 @@ impl<E> Route<E> {
     fn allows(&self, method: &Method) -> Allowed {
         let is_listed = || self.methods.split(", ").any(|listed| listed == method.as_str());
         // Most routes have one method.
-        if self.methods == method.as_str() || is_listed() { Allowed::Yes } else { Allowed::No }
+        if self.methods == method.as_str() || self.methods == ANY_METHOD || is_listed() {
+            Allowed::Yes
+        } else {
+            Allowed::No
+        }
     }
 }
 
@@ -151,22 +163,7 @@ pub(super) fn text_parameter(request: &HttpRequest, name: &str) -> Option<String
 
 /// Decodes percent-encoding, such as `%2F`, in a path or a query.
 pub(super) fn percent_decode(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, more @ ..] = rest {
-        let digit = |index: usize| more.get(index).and_then(|byte| char::from(*byte).to_digit(16));
-        match (first, digit(0), digit(1)) {
-            (b'%', Some(high), Some(low)) => {
-                bytes.extend(u8::try_from(high * 16 + low));
-                rest = &more[2..];
-            }
-            _ => {
-                bytes.push(*first);
-                rest = more;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    String::from_utf8_lossy(&text::percent_decode(text)).into_owned()
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! A connection over TCP, TLS or a Unix socket.
 
 use std::io;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -17,6 +18,18 @@ pub enum Stream {
     Tls(Box<TlsStream<TcpStream>>),
     /// A Unix socket.
     Unix(UnixStream),
+}
+
+impl Stream {
+    /// The address of the client. A Unix socket has none, and it fails if the client is gone.
+    pub fn peer_ip(&self) -> Option<IpAddr> {
+        let address = match self {
+            Self::Tcp(stream) => stream.peer_addr(),
+            Self::Tls(stream) => stream.get_ref().0.peer_addr(),
+            Self::Unix(_) => return None,
+        };
+        address.ok().map(|address| address.ip())
+    }
 }
 
 macro_rules! delegate {

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 use tidegate::headers::HeaderDialect;
-use tidegate::rules::{Answer, Descriptor, Request};
+use tidegate::rules::{Answer, AnswerKind, Descriptor, Request};
 use tidegate::store::Store as _;
 use tidegate::{Clock as _, DecideOutput, EngineError, Nanos, Timestamp};
 
@@ -88,6 +88,11 @@ pub async fn decide(
 }
 
 impl RlsDecision {
+    /// What happens to the request. A request that only refunds passes.
+    pub fn kind(&self) -> AnswerKind {
+        self.charged.as_ref().map_or(AnswerKind::Allowed, |output| output.answer.kind)
+    }
+
     /// The response to the request.
     pub fn response<'r>(&'r self, request: &RlsRequest<'_>, details: Details) -> RlsResponse<'r> {
         let charged = self.charged.as_ref().map(|output| &output.answer);

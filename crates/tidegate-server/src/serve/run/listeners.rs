@@ -7,7 +7,7 @@ use tokio_util::task::TaskTracker;
 use super::tasks;
 use crate::serve::grpc::Grpc;
 use crate::serve::http::admin::Admin;
-use crate::serve::http::{AllowedHosts, Http};
+use crate::serve::http::{AllowedHosts, Http, ProxyProtocol};
 use crate::serve::listen::{AcceptOptions, ConnectionHandler, Listener, Tls};
 use crate::serve::resp::{Resp, RespBounds, RespSecrets};
 use crate::serve::settings::{Bounds, ServeArgs, Settings};
@@ -57,7 +57,14 @@ impl BoundListeners {
                 Protocol::Http => {
                     let hosts = AllowedHosts::for_address(task.listener.address(), &settings.args.http_hosts);
                     let http = Http::with_options(Arc::clone(app), bounds, details);
-                    task.spawn(http.with_allowed_hosts(hosts).with_metrics_token(settings.metrics_token()));
+                    let http = http.with_allowed_hosts(hosts).with_metrics_token(settings.metrics_token());
+                    let forward_auth = &settings.args.forward_auth;
+                    let proxy_protocol = match forward_auth.http_proxy_protocol {
+                        true => ProxyProtocol::Required,
+                        false => ProxyProtocol::Off,
+                    };
+                    let http = http.with_forward_auth(forward_auth.forward_auth());
+                    task.spawn(http.with_proxy_protocol(proxy_protocol));
                 }
                 Protocol::Grpc => task.spawn(Grpc::with_options(Arc::clone(app), bounds, details)),
                 Protocol::Resp => {

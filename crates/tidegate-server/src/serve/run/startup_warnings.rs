@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::serve::listen::Address;
-use crate::serve::settings::{Secret, Settings};
+use crate::serve::settings::{ForwardAuthSource, Secret, Settings};
 
 /// A shorter secret can be guessed.
 const SECRET_BYTES_MIN: usize = 16;
@@ -26,6 +26,8 @@ pub enum StartupWarning {
     PlaintextSecret { setting: &'static str, purpose: &'static str, address: Address },
     /// Other machines can use RESP without a password.
     RespWithoutPassword { address: Address },
+    /// Proxies may pass on headers of clients that say what was requested.
+    ForwardAuthSourceAny,
 }
 
 impl StartupWarning {
@@ -59,6 +61,12 @@ impl StartupWarning {
         if args.is_resp_open() {
             warnings.push(Self::RespWithoutPassword { address: args.resp.clone() });
         }
+        let forward_auth = &args.forward_auth;
+        if forward_auth.forward_auth_domain.is_some()
+            && forward_auth.forward_auth_source == ForwardAuthSource::Any
+        {
+            warnings.push(Self::ForwardAuthSourceAny);
+        }
         warnings
     }
 
@@ -75,6 +83,7 @@ impl StartupWarning {
             Self::SecretFileReadable { .. } => "secret-file-readable",
             Self::PlaintextSecret { .. } => "plaintext-secret",
             Self::RespWithoutPassword { .. } => "resp-without-password",
+            Self::ForwardAuthSourceAny => "forward-auth-source-any",
         }
     }
 
@@ -117,6 +126,10 @@ impl fmt::Display for StartupWarning {
                 f,
                 "resp listens on {address} without a password, because resp_protected_mode is off: other machines can \
                  charge any key (hint: set --resp-password-file)"
+            ),
+            Self::ForwardAuthSourceAny => f.write_str(
+                "forward auth reads the headers of any proxy: if the proxy passes on a client's X-Forwarded-Uri or \
+                 X-Original-URI, the client chooses the rule (hint: name the proxy with --forward-auth-source)",
             ),
         }
     }

@@ -1,5 +1,7 @@
 //! Settings that are valid one by one but contradict each other.
 
+use tidegate::identity::NetSet;
+
 use super::{LeaseStoreLocation, ProtectedMode, ServeArgs, StoreLocation};
 use crate::serve::Protocol;
 use crate::serve::listen::Address;
@@ -14,6 +16,7 @@ pub fn find_conflicts(args: &ServeArgs) -> Vec<String> {
     check_secrets(args, &mut conflicts);
     check_store(args, &mut conflicts);
     check_lease_store(args, &mut conflicts);
+    check_forward_auth(args, &mut conflicts);
     if args.has_stored_rules() && args.rules.len() > 1 {
         conflicts.push(
             "rules are both in the config store and in files (hint: push the files with `tidegate rules push`, and set \
@@ -145,6 +148,35 @@ fn check_store(args: &ServeArgs, conflicts: &mut Vec<String>) {
     }
     if args.store_cert.is_some() != args.store_key.is_some() {
         conflicts.push("only one of store_cert and store_key is set (hint: set both or neither)".to_owned());
+    }
+}
+
+fn check_forward_auth(args: &ServeArgs, conflicts: &mut Vec<String>) {
+    let settings = &args.forward_auth;
+    for name in settings.unused() {
+        conflicts.push(format!(
+            "{name} is set, but forward auth is off (hint: name the domain whose rules apply with --forward-auth-domain, \
+             or remove {name})"
+        ));
+    }
+    if settings.trusted_hops > 0 && !settings.trusted_proxies.is_empty() {
+        conflicts.push(
+            "trusted_hops and trusted_proxies are both set (hint: trust a number of proxies, or those with certain \
+             addresses)"
+                .to_owned(),
+        );
+    }
+    if !settings.trusted_proxies.is_empty()
+        && let Err(error) = NetSet::new(settings.trusted_proxies.iter().copied())
+    {
+        conflicts.push(format!("trusted_proxies: {error}"));
+    }
+    if settings.http_proxy_protocol && matches!(args.http, Address::Tls(_)) {
+        conflicts.push(
+            "http_proxy_protocol cannot be used with a `tls:` address (hint: end TLS in the proxy, and listen on a plain \
+             address or a Unix socket)"
+                .to_owned(),
+        );
     }
 }
 

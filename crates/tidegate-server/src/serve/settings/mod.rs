@@ -4,6 +4,7 @@
 //! args.rs         all settings: flag, environment variable, default and help
 //! values.rs       types and parsers of their values; secret.rs for secrets, store.rs for the URL of a store,
 //!                 lease_store.rs for that of a store of leases
+//! forward_auth.rs the settings of forward auth, and what they mean
 //! file.rs         reads the settings file, by the definitions in args.rs
 //! environment.rs  names the variable of a bad value, finds misspelled variables
 //! envoy_ratelimit/ the environment variables of envoyproxy/ratelimit
@@ -15,6 +16,7 @@ mod conflicts;
 mod environment;
 mod envoy_ratelimit;
 mod file;
+mod forward_auth;
 mod lease_store;
 mod secret;
 mod store;
@@ -41,6 +43,7 @@ pub use envoy_ratelimit::{
     EnvoyRatelimitEnv, MARKERS as ENVOY_RATELIMIT_MARKERS, Use as EnvoyRatelimitUse,
     VARIABLES as ENVOY_RATELIMIT_VARIABLES, Variable as EnvoyRatelimitVariable, unread_variables,
 };
+pub use forward_auth::{ForwardAuthArgs, ForwardAuthSource, ForwardedHeaderName};
 pub use lease_store::LeaseStoreLocation;
 pub use secret::{EmptySecret, Secret};
 pub use store::StoreLocation;

@@ -19,6 +19,7 @@ fn an_exact_answer() {
         response.own_headers(),
         [
             "content-type: application/json",
+            "x-tidegate-decision: allowed",
             "x-ratelimit-limit: 2",
             "x-ratelimit-remaining: 1",
             "x-ratelimit-reset: 1800",
@@ -57,6 +58,7 @@ fn an_exact_denial() {
         denied.own_headers(),
         [
             "content-type: application/problem+json".to_owned(),
+            "x-tidegate-decision: denied".to_owned(),
             format!("retry-after: {retry}"),
             format!("x-ratelimit-retry-after: {retry}"),
             "x-ratelimit-limit: 2".to_owned(),
@@ -111,7 +113,11 @@ fn unmatched_requests_are_allowed() {
     ] {
         let response = post(&server, "/v1/check", body);
         assert_eq!(response.status, 200);
-        assert_eq!(response.own_headers(), ["content-type: application/json"], "no limit, no header");
+        assert_eq!(
+            response.own_headers(),
+            ["content-type: application/json", "x-tidegate-decision: allowed"],
+            "no limit, no header about one"
+        );
         assert_eq!(
             response.body,
             concat!(

@@ -38,8 +38,12 @@ fn cross_site_requests_charge_nothing() {
             response.assert_problem(403, &["a page of another site", r#""hint":"send it from a program"#]);
         }
     }
+    for headers in CROSS_SITE_HEADERS {
+        let response = send(&mut client, "GET", "/v1/check?domain=api&user=42", headers, "");
+        response.assert_problem(403, &["a page of another site"]);
+    }
     let page = client.get("/metrics").body;
-    let sample = r#"tidegate_requests_rejected_total{protocol="http",reason="cross_site"} 20"#;
+    let sample = r#"tidegate_requests_rejected_total{protocol="http",reason="cross_site"} 25"#;
     assert!(page.contains(sample), "{page}");
     assert_eq!(post(&server, "/v1/peek", CHECK).json()["remaining"], 1);
 }

@@ -111,7 +111,10 @@ fn other_paths_and_methods() {
     let mut client = Client::connect(server.http);
     client.get("/v1/chek").assert_problem(404, &["did you mean `/v1/check`?", r#""paths":["/v1/check""#]);
     client.get("/v1/check/").assert_problem(404, &[]);
-    for path in ["/v1/check", "/v1/peek", "/v1/explain", "/v1/acquire", "/v1/renew", "/v1/release"] {
+    for method in ["PUT", "DELETE", "OPTIONS"] {
+        assert_eq!(client.request(method, "/v1/check", &[], b"").header("allow"), Some("POST, GET"));
+    }
+    for path in ["/v1/peek", "/v1/explain", "/v1/acquire", "/v1/renew", "/v1/release"] {
         for method in ["GET", "PUT", "DELETE", "OPTIONS"] {
             let response = client.request(method, path, &[], b"");
             response.assert_problem(405, &["use POST"]);
@@ -124,5 +127,5 @@ fn other_paths_and_methods() {
     for path in ["/v1/refund", "/v1/reset", "/v1/rules", "/v1/signals", "/v1/signals/spare", "/v1/reload"] {
         client.post(path, "{}").assert_problem(404, &["is on the admin listener"]);
     }
-    assert_eq!(client.get("/v1/check?x=y").status, 405, "a query is ignored");
+    assert_eq!(client.get("/v1/peek?x=y").status, 405, "a query is ignored");
 }

@@ -10,10 +10,12 @@ mod cross_site;
 mod direct;
 mod drain;
 mod explain;
+mod forward_auth;
 mod health;
 mod leases;
 mod openapi;
 mod overrides;
+mod query;
 mod rls_json;
 mod server;
 

@@ -9,8 +9,9 @@ use tidegate::config::MemoryConfigStore;
 use tidegate::overrides::OverrideCache;
 use tidegate::rules;
 use tidegate_server::serve::failed_logins::FailedLogins;
-use tidegate_server::serve::http::Http;
 use tidegate_server::serve::http::admin::Admin;
+use tidegate_server::serve::http::forward_auth::ForwardAuth;
+use tidegate_server::serve::http::{Http, ProxyProtocol};
 use tidegate_server::serve::listen::{AcceptOptions, Address, ConnectionHandler, Listener};
 use tidegate_server::serve::rls::Details;
 use tidegate_server::serve::{App, Bounds, Secret};
@@ -38,6 +39,8 @@ pub struct ServerOptions {
     pub bounds: Bounds,
     pub token: Option<Secret>,
     pub failed_login_delay: Duration,
+    pub forward_auth: Option<ForwardAuth>,
+    pub proxy_protocol: ProxyProtocol,
 }
 
 impl Server {
@@ -76,7 +79,9 @@ impl Server {
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let tasks = TaskTracker::new();
         let serve = ListenerStarter { runtime: &runtime, app: &app, tasks: &tasks };
-        let http = serve.on_any_port(Http::with_options(Arc::clone(&app), start.bounds, Details::default()));
+        let http = Http::with_options(Arc::clone(&app), start.bounds, Details::default());
+        let http = http.with_forward_auth(start.forward_auth).with_proxy_protocol(start.proxy_protocol);
+        let http = serve.on_any_port(http);
         let admin = serve.on_any_port(Admin::with_options(Arc::clone(&app), start.bounds, start.token));
         Self { http, admin, app, tasks, runtime }
     }

@@ -35,6 +35,10 @@ fn values_of_flags() {
         ("--connections-per-ip-max", "0", "`0` is not a number from 1 to 1000000 (hint: "),
         ("--negative-hits", "yes", "[possible values: reject, refund]"),
         ("--log-denials", "-1", "invalid value '-1'"),
+        ("--forward-auth-source", "apache", "[possible values: any, nginx, traefik, caddy, haproxy]"),
+        ("--trusted-hops", "33", "33 is not in 0..=32"),
+        ("--trusted-proxies", "10.0.0.1/8", "`10.0.0.1/8` is within a block"),
+        ("--user-from", "cookie", "`claim:NAME`, `api-key:HEADER`, `header:HEADER` or `basic`"),
     ];
     for (flag, value, message) in cases {
         let error = settings_error(&[&format!("{flag}={value}")]);
@@ -120,7 +124,18 @@ fn invalid_settings_files() {
 
 #[test]
 fn conflicting_settings() {
-    let cases: [(&[&str], &str, &str); 10] = [
+    let cases: [(&[&str], &str, &str); 13] = [
+        (&["--trusted-hops", "1"], "trusted_hops is set, but forward auth is off", "--forward-auth-domain"),
+        (
+            &["--forward-auth-domain", "web", "--trusted-hops", "1", "--trusted-proxies", "10.0.0.0/8"],
+            "trusted_hops and trusted_proxies are both set",
+            "trust a number of proxies",
+        ),
+        (
+            &["--http-proxy-protocol", "--http", "tls:127.0.0.1:0", "--tls-cert", "x", "--tls-key", "y"],
+            "http_proxy_protocol cannot be used with a `tls:` address",
+            "end TLS in the proxy",
+        ),
         (
             &["--http", "off", "--grpc", "off", "--resp", "off", "--admin", "off"],
             "http, grpc, resp and admin are all off",

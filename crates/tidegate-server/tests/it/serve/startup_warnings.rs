@@ -37,6 +37,9 @@ fn safe_settings_have_no_warnings() {
     let data_dir = format!("{}/data", directory.path());
     let safe = ["--admin-token-file", &token, "--resp-password-file", &token, "--data-dir", &data_dir];
     assert_eq!(codes(&safe), [""; 0]);
+    let nginx = ["--forward-auth-domain", "web", "--forward-auth-source", "nginx"];
+    assert_eq!(codes(&nginx), [""; 0]);
+    assert_eq!(codes(&nginx[..2]), ["forward-auth-source-any"]);
     assert_eq!(codes(&[]), [""; 0]);
 }
 

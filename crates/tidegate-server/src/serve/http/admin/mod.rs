@@ -29,7 +29,8 @@ use hyper::{Method, StatusCode};
 
 use super::allowed_hosts::{AllowedHosts, HostCheck};
 use super::body;
-use super::connection::{self, ConnectionContext, HttpRequest, RequestHandler};
+use super::connection::{self, ConnectionContext, HeadBounds, HttpRequest, RequestHandler};
+use super::cross_site::CrossSiteCheck;
 use super::health::{self, Audience};
 use super::index;
 use super::reply::{self, ContentType, ErrorReply, Reply, reply};
@@ -100,7 +101,8 @@ const ROUTES: [Route<AdminEndpoint>; 21] = [
 
 /// `access.rs` checks the host.
 const fn route(path: &'static str, methods: &'static str, endpoint: AdminEndpoint) -> Route<AdminEndpoint> {
-    Route { path, methods, endpoint, host: HostCheck::None }
+    let (host, cross_site) = (HostCheck::None, CrossSiteCheck::ExceptReads);
+    Route { path, methods, endpoint, host, cross_site, headers_max: routes::HEADERS_MAX }
 }
 
 /// The hint for a request to the HTTP listener with a path of the admin listener.
@@ -132,7 +134,8 @@ impl ConnectionHandler for Admin {
 
     async fn serve(&self, stream: Stream) {
         let access = AdminAccess::new(self.token.as_ref(), self.metrics, &stream);
-        let context = ConnectionContext { app: &self.app, protocol: Self::PROTOCOL, bounds: &self.bounds };
+        let (app, protocol, bounds) = (&*self.app, Self::PROTOCOL, &self.bounds);
+        let context = ConnectionContext { app, protocol, bounds, head: HeadBounds::DEFAULT };
         connection::serve(&AdminHandler { admin: self, access }, stream, context).await;
     }
 }

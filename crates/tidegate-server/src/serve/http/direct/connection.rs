@@ -2,21 +2,24 @@
 
 use std::future::poll_fn;
 use std::io;
+use std::mem::MaybeUninit;
+use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use tidegate::rules::Request;
+use tidegate::rules::{AnswerKind, Request};
 use tidegate::{DecideOutput, EngineError};
 use tokio::io::{AsyncRead as _, AsyncReadExt as _, AsyncWrite as _, ReadBuf};
 
 use super::date::with_date;
 use super::reply::{write_answer, write_reply};
-use super::request::{Arrived, REQUEST_BYTES_MAX, read_request};
+use super::request::{Arrived, HEADERS_MAX, REQUEST_BYTES_MAX, read_request};
 use crate::json::{self, SingleOrBatch};
 use crate::serve::http::allowed_hosts::AllowedHosts;
 use crate::serve::http::answer_json::Provenance;
 use crate::serve::http::connection_timer::ConnectionTimer;
+use crate::serve::http::forward_auth::{self, DenyStatus, ForwardAuth, ParsedLines};
 use crate::serve::http::tracker::{ConnectionState, ConnectionTracker};
 use crate::serve::http::{answer_reply, error_reply, reply};
 use crate::serve::listen::Stream;
@@ -33,6 +36,9 @@ pub(in crate::serve::http) struct DirectChecks<'a> {
     pub app: &'a App,
     pub hosts: &'a AllowedHosts,
     pub bounds: &'a Bounds,
+    pub forward_auth: Option<&'a ForwardAuth>,
+    /// The address of the client.
+    pub peer: Option<IpAddr>,
 }
 
 /// A connection for hyper, with input that was read and not answered.
@@ -176,13 +182,22 @@ impl<'a> DirectConnection<'a> {
             {
                 break;
             }
-            match (read_request(rest, &self.checks), self.awaited) {
+            let mut headers = [const { MaybeUninit::uninit() }; HEADERS_MAX];
+            match (read_request(rest, &mut headers, &self.checks), self.awaited) {
                 (Arrived::Check { body, request_bytes }, _) => {
-                    match self.checks.answer(body, &mut instant, &mut self.text, &mut self.output) {
-                        CheckStep::Answered => self.answered += request_bytes,
-                        CheckStep::HandOver => self.phase = Phase::HandingOver,
-                    }
-                    self.awaited = Awaited::Request;
+                    let step = self.checks.answer(body, &mut instant, &mut self.text, &mut self.output);
+                    self.end_step(step, request_bytes);
+                }
+                (Arrived::Authorize { headers, deny_status, request_bytes }, _) => {
+                    let headers = ParsedLines(headers);
+                    let step = self.checks.authorize(
+                        &headers,
+                        deny_status,
+                        &mut instant,
+                        &mut self.text,
+                        &mut self.output,
+                    );
+                    self.end_step(step, request_bytes);
                 }
                 (Arrived::PartOfBody { request_bytes }, _) => {
                     self.awaited = Awaited::RestOfBody { request_bytes };
@@ -200,6 +215,14 @@ impl<'a> DirectConnection<'a> {
             }
         }
         self.track(before);
+    }
+
+    fn end_step(&mut self, step: CheckStep, request_bytes: usize) {
+        match step {
+            CheckStep::Answered => self.answered += request_bytes,
+            CheckStep::HandOver => self.phase = Phase::HandingOver,
+        }
+        self.awaited = Awaited::Request;
     }
 
     /// Tells the tracker what the connection is doing now. `before` was answered before.
@@ -280,6 +303,39 @@ impl DirectChecks<'_> {
         let now = instant.now(self.app);
         let answered = self.app.check_at_once(Protocol::Http, &request, now, |decided| {
             with_date(now, |date| self.write(decided, text, output, date));
+        });
+        if answered.is_some() { CheckStep::Answered } else { CheckStep::HandOver }
+    }
+
+    /// Answers a proxy that sent these headers. `text` is memory for it.
+    fn authorize(
+        &self,
+        headers: &ParsedLines<'_, '_>,
+        deny_status: DenyStatus,
+        instant: &mut SharedInstant,
+        text: &mut String,
+        output: &mut Vec<u8>,
+    ) -> CheckStep {
+        let Some(forward_auth) = self.forward_auth.filter(|_| !self.app.drain.is_draining()) else {
+            return CheckStep::HandOver;
+        };
+        let now = instant.now(self.app);
+        let answered = forward_auth.authorize_at_once(self.app, headers, self.peer, now, |decided| {
+            with_date(now, |date| match decided {
+                Ok(DecideOutput { answer, .. })
+                    if answer.kind == AnswerKind::Allowed && !answer_reply::has_marks(answer) =>
+                {
+                    text.clear();
+                    let layout = answer_reply::write_client_answer(text, self.app, answer);
+                    write_answer(output, text, &layout, date);
+                }
+                decided => {
+                    let mut reply = forward_auth::decided_reply(self.app, decided);
+                    deny_status.apply(self.app, &mut reply);
+                    reply::count_rejection(self.app, Protocol::Http, &reply);
+                    write_reply(output, reply, date);
+                }
+            });
         });
         if answered.is_some() { CheckStep::Answered } else { CheckStep::HandOver }
     }

@@ -6,18 +6,33 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use hyper::StatusCode;
 use hyper::body::{Body as _, Frame};
+use tidegate::rules::AnswerKind;
 
 use crate::serve::http::answer_reply::AnswerLayout;
 use crate::serve::http::reply::Reply;
+use crate::serve::rls;
 
 /// Typical size of the head of a reply, in bytes, without the values of limits.
 const HEAD_BYTES: usize = 384;
 
+const ALLOWED_START: &[u8] =
+    b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nx-tidegate-decision: allowed\r\n";
+const DENIED_START: &[u8] =
+    b"HTTP/1.1 429 Too Many Requests\r\ncontent-type: application/problem+json\r\nx-tidegate-decision: denied\r\n";
+
 /// Writes an answer: `text` has its body and the values of its headers, as `layout` says.
 pub(super) fn write_answer(out: &mut Vec<u8>, text: &str, layout: &AnswerLayout, date: &str) {
     out.reserve(HEAD_BYTES + text.len());
-    write_status(out, layout.status);
-    write_header(out, "content-type", layout.content_type().as_bytes());
+    // Written at once, because nearly all answers are one of these two.
+    match (layout.kind, layout.status) {
+        (AnswerKind::Allowed, _) => out.extend_from_slice(ALLOWED_START),
+        (AnswerKind::Denied, StatusCode::TOO_MANY_REQUESTS) => out.extend_from_slice(DENIED_START),
+        (kind, status) => {
+            write_status(out, status);
+            write_header(out, "content-type", layout.content_type().as_bytes());
+            write_header(out, rls::DECISION_HEADER, kind.as_str().as_bytes());
+        }
+    }
     let mut start = layout.body_end;
     for (header, end) in &layout.header_ends {
         write_header(out, header.name(), &text.as_bytes()[start..*end]);

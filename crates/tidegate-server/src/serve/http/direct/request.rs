@@ -2,14 +2,17 @@
 
 use std::mem::MaybeUninit;
 
+use hyper::StatusCode;
+
 use super::connection::DirectChecks;
 use crate::serve::http::allowed_hosts::AllowedHosts;
+use crate::serve::http::forward_auth::{self, DenyStatus};
 use crate::serve::http::routes::{self, JsonContentType};
 
 /// Maximum size of a request that is answered directly, in bytes.
 pub(super) const REQUEST_BYTES_MAX: usize = 8 << 10;
 /// Maximum number of headers of a request that is answered directly.
-const HEADERS_MAX: usize = 32;
+pub(super) const HEADERS_MAX: usize = 32;
 
 const METHOD: &str = "POST";
 const PATH: &str = "/v1/check";
@@ -17,10 +20,12 @@ const PATH: &str = "/v1/check";
 const VERSION: u8 = 1;
 
 /// What the input starts with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Arrived<'i> {
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Arrived<'i, 'h> {
     /// A whole check of this size. Its body may still be anything.
     Check { body: &'i [u8], request_bytes: usize },
+    /// A proxy asks about a request with these headers, without a body.
+    Authorize { headers: &'h [httparse::Header<'i>], deny_status: DenyStatus, request_bytes: usize },
     /// Part of a head.
     PartOfHead,
     /// The head of a check of this size, and not all of its body.
@@ -45,7 +50,9 @@ enum HeaderRole {
     ContentLength,
     Connection,
     /// It changes how the request is read or answered.
-    Decisive,
+    Framing,
+    /// Browsers send it, for `cross_site.rs`.
+    Browser,
 }
 
 const HEADER_ROLES: [(&str, HeaderRole); 9] = [
@@ -53,25 +60,36 @@ const HEADER_ROLES: [(&str, HeaderRole); 9] = [
     ("content-type", HeaderRole::ContentType),
     ("content-length", HeaderRole::ContentLength),
     ("connection", HeaderRole::Connection),
-    ("transfer-encoding", HeaderRole::Decisive),
-    ("expect", HeaderRole::Decisive),
-    ("upgrade", HeaderRole::Decisive),
-    // For `cross_site.rs`.
-    ("origin", HeaderRole::Decisive),
-    ("sec-fetch-site", HeaderRole::Decisive),
+    ("transfer-encoding", HeaderRole::Framing),
+    ("expect", HeaderRole::Framing),
+    ("upgrade", HeaderRole::Framing),
+    ("origin", HeaderRole::Browser),
+    ("sec-fetch-site", HeaderRole::Browser),
 ];
 
-/// Looks at the start of the input, which is not empty.
-pub(super) fn read_request<'i>(input: &'i [u8], checks: &DirectChecks<'_>) -> Arrived<'i> {
-    let mut headers = [const { MaybeUninit::uninit() }; HEADERS_MAX];
+/// Looks at the start of the input, which is not empty. `headers` is memory for it.
+pub(super) fn read_request<'i, 'h>(
+    input: &'i [u8],
+    headers: &'h mut [MaybeUninit<httparse::Header<'i>>; HEADERS_MAX],
+    checks: &DirectChecks<'_>,
+) -> Arrived<'i, 'h> {
     let mut head = httparse::Request::new(&mut []);
-    let head_bytes = match head.parse_with_uninit_headers(input, &mut headers) {
+    let head_bytes = match head.parse_with_uninit_headers(input, headers) {
         Ok(httparse::Status::Complete(head_bytes)) => head_bytes,
         Ok(httparse::Status::Partial) if input.len() < REQUEST_BYTES_MAX => return Arrived::PartOfHead,
         _ => return Arrived::Other,
     };
-    if (head.method, head.path, head.version) != (Some(METHOD), Some(PATH), Some(VERSION)) {
+    if head.version != Some(VERSION) {
         return Arrived::Other;
+    }
+    if (head.method, head.path) != (Some(METHOD), Some(PATH)) {
+        let authorize = head.path.and_then(deny_status).filter(|_| has_no_body(head.headers));
+        return match authorize {
+            Some(deny_status) => {
+                Arrived::Authorize { headers: head.headers, deny_status, request_bytes: head_bytes }
+            }
+            None => Arrived::Other,
+        };
     }
     let headers = CheckHeaders::read(head.headers);
     let Some(body_bytes) = headers.and_then(|headers| headers.body_bytes(checks.hosts)) else {
@@ -88,8 +106,30 @@ pub(super) fn read_request<'i>(input: &'i [u8], checks: &DirectChecks<'_>) -> Ar
     }
 }
 
+/// What the target of a proxy's request says. None if it is another one.
+fn deny_status(target: &str) -> Option<DenyStatus> {
+    match target.strip_prefix(forward_auth::PATH)? {
+        "" => Some(DenyStatus::Real),
+        "?deny_status=403" => Some(DenyStatus::Always(StatusCode::FORBIDDEN)),
+        _ => None,
+    }
+}
+
+/// Whether a request with these headers ends with them, and keeps the connection.
+fn has_no_body(headers: &[httparse::Header<'_>]) -> bool {
+    headers.iter().all(|header| {
+        let role = HEADER_ROLES.iter().find(|(name, _)| name.eq_ignore_ascii_case(header.name));
+        match role.map(|(_, role)| *role) {
+            Some(HeaderRole::ContentLength | HeaderRole::Framing) => false,
+            Some(HeaderRole::Connection) => header.value.eq_ignore_ascii_case(b"keep-alive"),
+            // No header makes such a request less trusted.
+            Some(HeaderRole::Host | HeaderRole::ContentType | HeaderRole::Browser) | None => true,
+        }
+    })
+}
+
 impl<'h> CheckHeaders<'h> {
-    /// None if a header is decisive, or appears twice.
+    /// None if a header needs care, or appears twice.
     fn read(headers: &[httparse::Header<'h>]) -> Option<Self> {
         let mut read = Self::default();
         for header in headers {
@@ -99,7 +139,7 @@ impl<'h> CheckHeaders<'h> {
                 Some(HeaderRole::ContentType) => &mut read.content_type,
                 Some(HeaderRole::ContentLength) => &mut read.content_length,
                 Some(HeaderRole::Connection) if header.value.eq_ignore_ascii_case(b"keep-alive") => continue,
-                Some(HeaderRole::Connection | HeaderRole::Decisive) => return None,
+                Some(HeaderRole::Connection | HeaderRole::Framing | HeaderRole::Browser) => return None,
                 None => continue,
             };
             if slot.replace(header.value).is_some() {

@@ -5,12 +5,13 @@ use crate::serve::settings::Bounds;
 const HEAD: &str = "POST /v1/check HTTP/1.1\r\nhost: 127.0.0.1:80\r\ncontent-length: 2\r\n\r\n";
 
 #[track_caller]
-fn assert_arrived(input: &str, expected: Arrived<'_>) {
+fn assert_arrived(input: &str, expected: Arrived<'_, '_>) {
     let app = App::in_memory(Vec::new()).unwrap();
     let hosts = AllowedHosts::Local { names: Box::new([]) };
     let bounds = Bounds { body_bytes_max: 1 << 12, ..Bounds::default() };
-    let checks = DirectChecks { app: &app, hosts: &hosts, bounds: &bounds };
-    assert_eq!(read_request(input.as_bytes(), &checks), expected, "{input:?}");
+    let checks = DirectChecks { app: &app, hosts: &hosts, bounds: &bounds, forward_auth: None, peer: None };
+    let mut headers = [const { MaybeUninit::uninit() }; HEADERS_MAX];
+    assert_eq!(read_request(input.as_bytes(), &mut headers, &checks), expected, "{input:?}");
 }
 
 fn with_header(header: &str) -> String {
@@ -88,4 +89,33 @@ fn anything_else_is_for_hyper() {
     assert_arrived(&with_header(&"a: b\r\n".repeat(HEADERS_MAX)), Arrived::Other);
     let long_header = format!("a: {}", "b".repeat(REQUEST_BYTES_MAX));
     assert_arrived(&with_header(&long_header)[..REQUEST_BYTES_MAX], Arrived::Other);
+}
+
+#[test]
+fn a_proxy_asks() {
+    let head = "GET /v1/authorize HTTP/1.1\r\nhost: pages.example\r\norigin: null\r\n\r\n";
+    let lines = [("host", "pages.example"), ("origin", "null")];
+    let headers = lines.map(|(name, value)| httparse::Header { name, value: value.as_bytes() });
+    let authorize =
+        |deny_status, request_bytes| Arrived::Authorize { headers: &headers, deny_status, request_bytes };
+    assert_arrived(head, authorize(DenyStatus::Real, head.len()));
+    assert_arrived(&format!("{head}GET"), authorize(DenyStatus::Real, head.len()));
+    let with_status = head.replace("authorize", "authorize?deny_status=403");
+    let forbidden = DenyStatus::Always(StatusCode::FORBIDDEN);
+    assert_arrived(&with_status, authorize(forbidden, with_status.len()));
+    let by_method = head.replace("GET", "PURGE");
+    assert_arrived(&by_method, authorize(DenyStatus::Real, by_method.len()));
+    for (part, other) in [
+        ("authorize", "authorize/"),
+        ("authorize", "authorize?deny_status=200"),
+        ("authorize", "authorize?x"),
+        ("HTTP/1.1", "HTTP/1.0"),
+        ("origin: null", "content-length: 0"),
+        ("origin: null", "transfer-encoding: chunked"),
+        ("origin: null", "connection: close"),
+        ("origin: null", "upgrade: h2c"),
+        ("origin: null", "expect: 100-continue"),
+    ] {
+        assert_arrived(&head.replace(part, other), Arrived::Other);
+    }
 }
