@@ -56,7 +56,9 @@ pub async fn serve(listener: TcpListener) -> Result<(), BoxError> {
 /// A request that is over a limit, and passes, is marked.
 async fn search(answer: Option<Extension<RequestAnswer>>) -> String {
     match answer {
-        Some(Extension(answer)) => format!("fewer results, because the request is {}\n", answer.kind.as_str()),
+        Some(Extension(answer)) => {
+            format!("fewer results, because the request is {}\n", answer.kind.as_str())
+        }
         None => "all results\n".to_owned(),
     }
 }

@@ -39,7 +39,7 @@ pub async fn run(url: &str) -> Result<usize, BoxError> {
         .service(reqwest::Client::new());
     let mut pages = 0;
     for page in ["/1", "/2", "/3", "/4", "/5", "/1", "/2", "/3", "/4", "/5"] {
-        // The server allows bursts of 3 and then one a second. The client waits, and reads no page twice.
+        // The server allows 3 a second. The client waits, and reads no page twice.
         let request = Request::get(format!("{url}{page}")).body(Empty::new())?;
         let response = client.ready().await?.call(request).await?;
         assert_eq!(response.status(), 200);
@@ -52,7 +52,7 @@ pub async fn run(url: &str) -> Result<usize, BoxError> {
 
 /// A server with a limit, whose pages may be cached.
 pub async fn serve(listener: TcpListener) -> Result<(), BoxError> {
-    let limits = RateLimitLayer::new(Limiter::new("3 per 3s")?, OneKey);
+    let limits = RateLimitLayer::new(Limiter::new("3 per second")?, OneKey);
     let page = get(async || ([(CACHE_CONTROL, "max-age=60")], "a page"));
     axum::serve(listener, Router::new().route("/{page}", page).layer(limits)).await?;
     Ok(())

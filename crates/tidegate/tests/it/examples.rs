@@ -121,7 +121,8 @@ mod over_http {
         let incoming = tonic::transport::server::TcpIncoming::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let url = format!("http://{}", incoming.local_addr().unwrap());
         let server = tokio::spawn(super::tonic_server::serve(incoming));
-        let mut client = HealthClient::connect(url).await.unwrap();
+        let channel = tonic::transport::Endpoint::from_shared(url).unwrap().connect().await.unwrap();
+        let mut client = HealthClient::new(channel);
         let mut check = async || client.check(HealthCheckRequest { service: "shop".to_owned() }).await;
         check().await.unwrap();
         check().await.unwrap();
@@ -129,6 +130,29 @@ mod over_http {
         assert_eq!(denied.code(), tonic::Code::ResourceExhausted);
         assert_eq!(denied.message(), "the limit is exceeded; try again in 1 s");
         assert_eq!(denied.metadata().get("retry-after").unwrap(), "1");
+        server.abort();
+    }
+
+    #[tokio::test]
+    async fn a_polite_client_of_tonic() {
+        use tidegate::tower::client::{ReplayBody, RetryLayer};
+        use tonic::body::Body;
+        use tonic_health::pb::HealthCheckRequest;
+        use tonic_health::pb::health_client::HealthClient;
+
+        let incoming = tonic::transport::server::TcpIncoming::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let url = format!("http://{}", incoming.local_addr().unwrap());
+        let server = tokio::spawn(super::tonic_server::serve(incoming));
+        let channel = tonic::transport::Endpoint::from_shared(url).unwrap().connect().await.unwrap();
+        let channel = tower::ServiceBuilder::new()
+            .layer(RetryLayer::new())
+            .map_request(|request: http::Request<ReplayBody<Body>>| request.map(Body::new))
+            .service(channel);
+        let mut client = HealthClient::new(channel);
+        // The server allows two at once, and then one a second.
+        for _ in 0..3 {
+            client.check(HealthCheckRequest { service: "shop".to_owned() }).await.unwrap();
+        }
         server.abort();
     }
 }

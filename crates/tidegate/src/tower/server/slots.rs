@@ -66,6 +66,29 @@ enum Renewal {
     SleepsUntil(Timestamp, Option<Waker>),
 }
 
+/// What to do when a lease is held.
+enum OnHold {
+    Start,
+    Wake(Waker),
+    None,
+}
+
+impl Renewal {
+    /// A lease is due at this instant.
+    fn on_due(&mut self, due: Timestamp) -> OnHold {
+        match self {
+            Self::Stopped => {
+                *self = Self::Renewing;
+                OnHold::Start
+            }
+            Self::SleepsUntil(until, waker) if due < *until => {
+                waker.take().map_or(OnHold::None, OnHold::Wake)
+            }
+            _ => OnHold::None,
+        }
+    }
+}
+
 trait ReleaseSlot: Send + Sync {
     fn release(&self, number: u64);
 }
@@ -85,22 +108,20 @@ impl<G: LeaseGuard, C: Timer + Send + Sync + 'static> SlotKeeper<G, C> {
     pub fn hold(self: &Arc<Self>, guard: G) -> Option<Slot> {
         let lease = guard.lease()?;
         let due = renewal_due(&lease);
-        let mut state = self.lock();
-        state.slots_total += 1;
-        let number = state.slots_total;
-        state.slots.insert(number, HeldLease { guard: Some(guard), due });
-        state.due.insert((due, number));
-        let waker = match &mut state.renewal {
-            Renewal::Stopped => {
-                state.renewal = Renewal::Renewing;
-                drop(state);
-                background::spawn(renew(Arc::clone(self)));
-                None
-            }
-            Renewal::SleepsUntil(until, waker) if due < *until => waker.take(),
-            _ => None,
+        let (number, action) = {
+            let mut state = self.lock();
+            state.slots_total += 1;
+            let number = state.slots_total;
+            state.slots.insert(number, HeldLease { guard: Some(guard), due });
+            state.due.insert((due, number));
+            (number, state.renewal.on_due(due))
         };
-        waker.into_iter().for_each(Waker::wake);
+        // Without the mutex held: a waker may run its task immediately.
+        match action {
+            OnHold::Start => background::spawn(renew(Arc::clone(self))),
+            OnHold::Wake(waker) => waker.wake(),
+            OnHold::None => {}
+        }
         Some(Slot { keeper: self.clone(), number })
     }
 }

@@ -68,7 +68,10 @@ async fn texts(lines: Lines, pauses: &[u64]) -> (Vec<String>, u32) {
 
 #[tokio::test]
 async fn a_fresh_response_is_used_again() {
-    assert_eq!(texts(&[("cache-control", "max-age=60")], &[0, 0, 59, 1, 0]).await, (owned(["1", "1", "1", "2", "2"]), 2));
+    assert_eq!(
+        texts(&[("cache-control", "max-age=60")], &[0, 0, 59, 1, 0]).await,
+        (owned(["1", "1", "1", "2", "2"]), 2)
+    );
     // It was 50 seconds old when it came.
     let aged = &[("cache-control", "max-age=60"), ("age", "50")];
     assert_eq!(texts(aged, &[0, 9, 1]).await, (owned(["1", "1", "2"]), 2));
@@ -103,9 +106,14 @@ async fn a_stale_response_is_asked_for_by_its_etag() {
 #[tokio::test]
 async fn a_request_can_demand_more() {
     let lines: Lines = &[("cache-control", "max-age=60")];
-    for (directive, requests) in
-        [("max-age=5", 2), ("no-cache", 2), ("no-store", 2), ("min-fresh=55", 2), ("max-age=20", 1), ("max-stale", 1)]
-    {
+    for (directive, requests) in [
+        ("max-age=5", 2),
+        ("no-cache", 2),
+        ("no-store", 2),
+        ("min-fresh=55", 2),
+        ("max-age=20", 1),
+        ("max-stale", 1),
+    ] {
         let clock = clock();
         let (service, counted) = server(lines);
         let service = CacheLayer::new().clock(clock.clone()).layer(service);
@@ -137,7 +145,11 @@ async fn users_and_variants_are_kept_apart() {
             request.headers_mut().insert(header, value.parse().unwrap());
             text(call(&service, request).await).await
         };
-        assert_eq!((read("ann").await, read("ann").await, read("bob").await), owned3("1", "1", "2"), "{header}");
+        assert_eq!(
+            (read("ann").await, read("ann").await, read("bob").await),
+            owned3("1", "1", "2"),
+            "{header}"
+        );
     }
 }
 

@@ -21,6 +21,7 @@ const START_NS: u64 = 1_800_000_000_000_000_000;
 
 type FullBody = Full<Bytes>;
 type Lines = &'static [(&'static str, &'static str)];
+const NONE: Lines = &[];
 
 /// A server with prepared responses: a status (0 for a lost connection) and headers. Then it answers 200.
 #[derive(Clone)]
@@ -39,7 +40,12 @@ impl Script {
 
     fn service(
         &self,
-    ) -> impl Service<Request<ReplayBody<FullBody>>, Response = Response<FullBody>, Error = &'static str, Future: Send>
+    ) -> impl Service<
+        Request<ReplayBody<FullBody>>,
+        Response = Response<FullBody>,
+        Error = &'static str,
+        Future: Send,
+    >
     + Clone
     + Send
     + 'static
@@ -141,7 +147,7 @@ fn the_next_request_waits_while_the_limits_are_used_up() {
         ],
     );
     let requests = (0..4).map(|_| request(Method::GET, "")).collect();
-    assert_eq!(send(&clock, &layer(&clock), &script, requests), [Ok(200); 4]);
+    assert_eq!(send(&clock, &layer(&clock), &script, requests), vec![Ok(200); 4]);
     assert_eq!(script.times(), [0, 0, 7_000, 10_000]);
 }
 
@@ -169,8 +175,13 @@ fn a_lost_connection_is_retried_only_if_that_is_safe() {
     ] {
         let clock = clock();
         let script = Script::new(&clock, &[(0, &[])]);
-        assert_eq!(send(&clock, &layer(&clock), &script, vec![request(method.clone(), "body")]), results, "{method}");
-        let bodies: Vec<String> = script.requests.lock().unwrap().iter().map(|(_, body)| body.clone()).collect();
+        assert_eq!(
+            send(&clock, &layer(&clock), &script, vec![request(method.clone(), "body")]),
+            results,
+            "{method}"
+        );
+        let bodies: Vec<String> =
+            script.requests.lock().unwrap().iter().map(|(_, body)| body.clone()).collect();
         assert_eq!(bodies, vec!["body"; attempts], "the body is sent again");
     }
 }
@@ -187,7 +198,7 @@ fn a_body_that_is_too_long_is_sent_once() {
 #[test]
 fn attempts_and_the_budget_are_bounded() {
     let clock = clock();
-    let script = Script::new(&clock, &[(503, &[]); 100]);
+    let script = Script::new(&clock, &[(503, NONE); 100]);
     let layer = layer(&clock).attempts_max(3).budget(RetryBudget::new(10, 5));
     let requests = (0..30).map(|_| request(Method::GET, "")).collect();
     assert_eq!(send(&clock, &layer, &script, requests), vec![Ok(503); 30]);
@@ -199,7 +210,7 @@ fn attempts_and_the_budget_are_bounded() {
 fn pauses_grow_and_repeat_with_the_seed() {
     let times = |seed| {
         let clock = clock();
-        let script = Script::new(&clock, &[(503, &[]); 4]);
+        let script = Script::new(&clock, &[(503, NONE); 4]);
         let layer = RetryLayer::new().clock_and_seed(clock.clone(), seed);
         assert_eq!(send(&clock, &layer, &script, vec![request(Method::GET, "")]), [Ok(200)]);
         script.times()
@@ -219,7 +230,9 @@ fn a_hook_chooses() {
     let clock = clock();
     let script = Script::new(&clock, &[(429, &[]), (500, &[])]);
     let layer = layer(&clock).retry_if(|attempt| match attempt.result {
-        tidegate::tower::client::AttemptResult::Response { status, .. } if status == 500 => RetryChoice::Retry,
+        tidegate::tower::client::AttemptResult::Response { status, .. } if status == 500 => {
+            RetryChoice::Retry
+        }
         _ => RetryChoice::Return,
     });
     let requests = vec![request(Method::GET, ""), request(Method::GET, "")];

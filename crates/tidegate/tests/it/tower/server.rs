@@ -13,8 +13,8 @@ use http_body_util::{Empty, Full};
 use tidegate::identity::{ClientAddress, ForwardedHeader, Identity};
 use tidegate::tower::AnswerKind;
 use tidegate::tower::server::{
-    HeaderDialect, OnMissingKey, OneKey, PeerAddress, PeerLookup, PerHeader, PerIp, ProblemKind, RateLimitLayer,
-    RequestAnswer, RequestHead, ShadowBan,
+    HeaderDialect, OnMissingKey, OneKey, PeerAddress, PeerLookup, PerHeader, PerIp, ProblemKind,
+    RateLimitLayer, RequestAnswer, RequestHead, ShadowBan,
 };
 use tidegate::{Limiter, ManualClock, Timestamp};
 use tower::{Layer, Service};
@@ -47,7 +47,8 @@ impl<B> Service<Request<B>> for Handler {
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         self.calls.fetch_add(1, Ordering::Relaxed);
-        let mark = request.extensions().get::<RequestAnswer>().map_or("unmarked", |answer| answer.kind.as_str());
+        let mark =
+            request.extensions().get::<RequestAnswer>().map_or("unmarked", |answer| answer.kind.as_str());
         std::future::ready(Ok(text_response(mark)))
     }
 }
@@ -96,14 +97,21 @@ async fn allowed_and_denied_responses_have_headers() {
     );
     let problem = text(denied).await;
     assert!(problem.contains(r#""status":429"#), "{problem}");
-    assert!(problem.ends_with(r#""detail":"the limit is exceeded; try again in 60 s","violated-policies":["api"]}"#), "{problem}");
+    assert!(
+        problem
+            .ends_with(r#""detail":"the limit is exceeded; try again in 60 s","violated-policies":["api"]}"#),
+        "{problem}"
+    );
 }
 
 #[tokio::test]
 async fn other_dialects_have_other_headers() {
     for (dialect, expected) in [
         (HeaderDialect::None, vec![]),
-        (HeaderDialect::XRateLimit, vec!["x-ratelimit-limit: 5", "x-ratelimit-remaining: 4", "x-ratelimit-reset: 12"]),
+        (
+            HeaderDialect::XRateLimit,
+            vec!["x-ratelimit-limit: 5", "x-ratelimit-remaining: 4", "x-ratelimit-reset: 12"],
+        ),
         (
             HeaderDialect::Draft03,
             vec![
@@ -120,7 +128,8 @@ async fn other_dialects_have_other_headers() {
 
 #[tokio::test]
 async fn a_client_address_is_the_key() {
-    let layer = RateLimitLayer::new(limiter("1 per minute", &clock()), PerIp::with_peer(PeerLookup::default()));
+    let layer =
+        RateLimitLayer::new(limiter("1 per minute", &clock()), PerIp::with_peer(PeerLookup::default()));
     let service = layer.layer(Handler::default());
     let status = async |address| call(&service, from_peer(address)).await.status().as_u16();
     assert_eq!(status("192.0.2.1").await, 200);
@@ -315,7 +324,16 @@ rules:
     async fn no_spelling_of_a_path_escapes_its_rule() {
         let service = layer(&clock()).layer(Handler::default());
         call(&service, get("/login")).await;
-        for path in ["/login", "//login", "/login/", "/%6Cogin", "/a/../login", "/login;x=1", "/login?a=1", "/./login"] {
+        for path in [
+            "/login",
+            "//login",
+            "/login/",
+            "/%6Cogin",
+            "/a/../login",
+            "/login;x=1",
+            "/login?a=1",
+            "/./login",
+        ] {
             assert_eq!(call(&service, get(path)).await.status(), 429, "{path}");
         }
         for path in ["/%2flogin", "/login%00", "/a%5c..%5clogin"] {
@@ -340,11 +358,15 @@ rules:
         let clock = clock();
         let service = layer(&clock).layer(Handler::default());
         let mut executor = Executor::new(&clock);
-        let tasks: Vec<_> = (0..3).map(|_| executor.spawn(async { text(call(&service, get("/slow")).await).await })).collect();
+        let tasks: Vec<_> = (0..3)
+            .map(|_| executor.spawn(async { text(call(&service, get("/slow")).await).await }))
+            .collect();
         executor.run();
         let finished: Vec<u64> = tasks
             .iter()
-            .map(|task| (executor.finished(*task).unwrap().at.as_nanos() - 1_800_000_000_000_000_000) / 1_000_000_000)
+            .map(|task| {
+                (executor.finished(*task).unwrap().at.as_nanos() - 1_800_000_000_000_000_000) / 1_000_000_000
+            })
             .collect();
         assert_eq!(finished, [0, 1, 2]);
     }

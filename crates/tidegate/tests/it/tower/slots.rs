@@ -22,6 +22,7 @@ const LIMIT: &str = "{algorithm: concurrency, limit: 1, ttl: 30s}";
 const LOOKS_MAX: u32 = 10_000;
 
 /// A body that ends when its sender is dropped.
+#[derive(Debug)]
 struct OpenBody(mpsc::Receiver<Bytes>);
 
 impl Body for OpenBody {
@@ -86,7 +87,8 @@ async fn a_slot_is_free_again_when_the_client_goes_away() {
 
 #[tokio::test]
 async fn a_slot_is_free_again_when_the_request_is_cancelled() {
-    let service = service_fn(|_: EmptyRequest| std::future::pending::<Result<Response<OpenBody>, Infallible>>());
+    let service =
+        service_fn(|_: EmptyRequest| std::future::pending::<Result<Response<OpenBody>, Infallible>>());
     let limiter = limiter(&clock());
     let mut service = RateLimitLayer::new(Arc::clone(&limiter), OneKey).layer(service);
     let request = tokio::spawn(service.call(get("/")));
@@ -140,8 +142,7 @@ rules:
 ";
     let (clock, senders) = (clock(), Senders::default());
     let domains = rules::parse("api.yaml", rules).unwrap().domains;
-    let engine =
-        Engine::with_store(domains, Arc::new(MemoryStore::bounded(1 << 24)), clock.clone()).unwrap();
+    let engine = Engine::with_store(domains, Arc::new(MemoryStore::bounded(1 << 24)), clock.clone()).unwrap();
     let service = RateLimitLayer::by_rules(engine, "api").layer(open_responses(&senders));
     let response = call(&service, get("/a")).await;
     assert_eq!(response.status(), 200);
