@@ -42,6 +42,8 @@ use std::fmt;
 use std::iter::Map;
 use std::slice;
 
+use smallvec::SmallVec;
+
 use crate::decimal::Decimal;
 use crate::{AlgorithmName, Decision, Limit, LimitId, OutcomeKind, Wait};
 
@@ -78,6 +80,33 @@ impl LimitHeader {
         }
     }
 }
+
+/// Which headers tell clients about their limits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HeaderDialect {
+    /// `RateLimit` and `RateLimit-Policy` of the current IETF draft, and `X-RateLimit-*`.
+    #[default]
+    Draft,
+    /// `X-RateLimit-Limit` with policies, `-Remaining` and `-Reset`, as Envoy and limitador send them.
+    Draft03,
+    /// `X-RateLimit-*` with plain numbers.
+    XRateLimit,
+    /// None of them; only `Retry-After`.
+    None,
+}
+
+impl HeaderDialect {
+    /// Whether `Retry-After` is repeated as `X-RateLimit-Retry-After`.
+    pub(crate) fn repeats_retry_after(self) -> bool {
+        matches!(self, Self::Draft | Self::XRateLimit)
+    }
+}
+
+/// A header, and where its value ends in the text that it was written to. It starts where the value before it ends.
+pub type HeaderEnd = (LimitHeader, usize);
+
+/// All headers of a decision, in order.
+pub type HeaderEnds = SmallVec<[HeaderEnd; 8]>;
 
 /// The most limits that one header lists. The limit that decided is always listed.
 pub const LISTED_LIMITS_MAX: usize = 8;
@@ -198,9 +227,37 @@ impl Decision {
     /// because a decision does not say what each of the others has left. Its `r` is the least that any limit has left.
     /// Its `t` is the time until the request would pass or, if it passes, until all limits are unused again.
     pub fn headers<'a>(&self, limits: impl IntoIterator<Item = &'a Limit>) -> LimitHeaders {
-        let limits: Vec<&Limit> = limits.into_iter().collect();
+        let mut values = String::with_capacity(LIST_BYTES_TYPICAL);
+        let mut start = 0;
+        let headers = self.write_headers(&mut values, limits, HeaderDialect::Draft).into_iter();
+        let headers =
+            headers.map(|(header, end)| (header, values[std::mem::replace(&mut start, end)..end].to_owned()));
+        LimitHeaders { headers: headers.collect() }
+    }
+
+    /// As [`headers`](Self::headers), in any dialect. Appends the values to `out`, so that one allocation is enough.
+    pub fn write_headers<'a>(
+        &self,
+        out: &mut String,
+        limits: impl IntoIterator<Item = &'a Limit>,
+        dialect: HeaderDialect,
+    ) -> HeaderEnds {
+        let mut ends = HeaderEnds::new();
+        let limits: SmallVec<[&Limit; LISTED_LIMITS_MAX]> = limits.into_iter().collect();
         let decider = if self.decided_by < limits.len() { self.decided_by } else { 0 };
-        let Some(limit) = limits.get(decider) else { return LimitHeaders::default() };
+        let Some(limit) = limits.get(decider) else { return ends };
+        let mut end = |out: &mut String, header| ends.push((header, out.len()));
+        if let Some(seconds) = self.retry_after_seconds() {
+            push_number(out, seconds);
+            end(out, LimitHeader::RetryAfter);
+            if dialect.repeats_retry_after() {
+                push_number(out, seconds);
+                end(out, LimitHeader::XRetryAfter);
+            }
+        }
+        if dialect == HeaderDialect::None {
+            return ends;
+        }
         let name = |index: usize| PolicyName { rule: None, name: limits[index].name(), index };
         let rest = (0..limits.len()).filter(|index| *index != decider);
         let listed = std::iter::once(decider).chain(rest).take(LISTED_LIMITS_MAX);
@@ -209,24 +266,29 @@ impl Decision {
             limit: limits[index],
             quota: limits[index].rate().limit(),
         };
-        let until = match self.kind {
-            OutcomeKind::Denied => self.retry_after,
-            OutcomeKind::Allowed => Wait::of(self.reset_after),
-        };
-
-        let mut headers = Vec::with_capacity(7);
-        let mut add = |header, value: String| headers.push((header, value));
-        if let Some(seconds) = self.retry_after_seconds() {
-            add(LimitHeader::RetryAfter, seconds.to_string());
-            add(LimitHeader::XRetryAfter, seconds.to_string());
+        push_number(out, limit.rate().limit());
+        if dialect == HeaderDialect::Draft03 {
+            for index in listed.clone() {
+                out.push_str(", ");
+                policy(index).push_draft_03_to(out);
+            }
         }
-        add(LimitHeader::Limit, limit.rate().limit().to_string());
-        add(LimitHeader::Remaining, self.remaining.to_string());
-        add(LimitHeader::Reset, self.reset_after.seconds_rounded_up().to_string());
-        add(LimitHeader::Policy, list(listed, |index, text| policy(index).push_to(text)));
-        let state = PolicyState { name: name(decider), remaining: self.remaining, until };
-        add(LimitHeader::State, list([state], |state, text| state.push_to(text)));
-        LimitHeaders { headers }
+        end(out, LimitHeader::Limit);
+        push_number(out, self.remaining);
+        end(out, LimitHeader::Remaining);
+        push_number(out, self.reset_after.seconds_rounded_up());
+        end(out, LimitHeader::Reset);
+        if dialect == HeaderDialect::Draft {
+            push_list(out, listed, |index, text| policy(index).push_to(text));
+            end(out, LimitHeader::Policy);
+            let until = match self.kind {
+                OutcomeKind::Denied => self.retry_after,
+                OutcomeKind::Allowed => Wait::of(self.reset_after),
+            };
+            PolicyState { name: name(decider), remaining: self.remaining, until }.push_to(out);
+            end(out, LimitHeader::State);
+        }
+        ends
     }
 }
 
@@ -251,16 +313,22 @@ impl<'a> IntoIterator for &'a LimitHeaders {
     }
 }
 
-/// A list of items, separated by commas.
-fn list<T>(items: impl IntoIterator<Item = T>, mut push: impl FnMut(T, &mut String)) -> String {
-    let mut text = String::with_capacity(LIST_BYTES_TYPICAL);
+/// Appends items, separated by commas.
+pub(crate) fn push_list<T>(
+    text: &mut String,
+    items: impl IntoIterator<Item = T>,
+    mut push: impl FnMut(T, &mut String),
+) {
     for (index, item) in items.into_iter().enumerate() {
         if index > 0 {
             text.push_str(", ");
         }
-        push(item, &mut text);
+        push(item, text);
     }
-    text
+}
+
+pub(crate) fn push_number(text: &mut String, number: u64) {
+    text.push_str(Decimal::of(number).as_str());
 }
 
 /// Writes the name as a string of a structured field, which allows only printable ASCII.

@@ -35,6 +35,7 @@
 #![warn(missing_debug_implementations)]
 
 pub mod algorithm;
+mod answer_kind;
 mod charged_at;
 mod counter;
 mod decimal;
@@ -51,6 +52,7 @@ mod op;
 mod outcome;
 mod packed_state;
 mod plan;
+pub mod problem;
 mod rate;
 #[cfg(feature = "rules")]
 pub mod rules;
@@ -60,6 +62,7 @@ mod time;
 mod usage_log;
 
 pub use algorithm::Algorithm;
+pub use answer_kind::AnswerKind;
 pub use charged_at::ChargedAt;
 pub use counter::{Counter, CounterId, KeyForm};
 pub use decision::Decision;

@@ -6,7 +6,7 @@ use std::fmt;
 
 use smallvec::SmallVec;
 
-use crate::{Counter, StorePolicy};
+use crate::{Algorithm, Counter, StorePolicy};
 
 /// The most charges in one plan. Redis runs a plan in one call of a script, which bounds the keys of a call.
 pub const PLAN_CHARGES_MAX: usize = 1_024;
@@ -100,6 +100,11 @@ impl<'a> Plan<'a> {
     #[inline]
     pub fn charges(&self) -> &[Charge<'a>] {
         &self.charges
+    }
+
+    /// Whether a charge holds units until they are released.
+    pub fn has_leases(&self) -> bool {
+        self.charges.iter().any(|charge| matches!(charge.counter.algorithm(), Algorithm::Leases(_)))
     }
 
     /// The charges that take part in the decision.

@@ -12,6 +12,7 @@ use crate::apply_times::{self, ApplyTimes};
 use crate::bench::{self, Section};
 use crate::config_store::{ConfigStoreMeasurement, EngineName};
 use crate::overrides::{self, OverridesMeasurement};
+use crate::proxy::{self, AxumKind};
 use crate::server::EmptyServerAddresses;
 use crate::snapshot::Measurement;
 use crate::spray::Spray;
@@ -35,6 +36,7 @@ Examples:
   cargo run --release -p tidegate-lab --features peers -- bench --quick --section speed
   cargo run --release -p tidegate-lab --features peers -- matching
   cargo run --release -p tidegate-lab --features peers -- server --only http --rounds 3
+  cargo run --release -p tidegate-lab --features proxy -- proxy --rounds 3
   cargo run --release -p tidegate-lab --features peers -- fleet --rounds 3
   cargo run --release -p tidegate-lab --features peers -- rss --keys 10000000
   cargo run --release -p tidegate-lab -- spray --keys 50000000 --memory-max 256MiB
@@ -61,9 +63,12 @@ enum Task {
     Caches,
     Pictures(PicturesArgs),
     Server(ServerArgs),
+    Proxy(ProxyArgs),
     Fleet(FleetArgs),
     #[command(hide = true)]
     ConfigStoreChild(ConfigStoreChildArgs),
+    #[command(hide = true)]
+    AxumServer(AxumServerArgs),
     #[command(hide = true)]
     EmptyServer(EmptyServerArgs),
     #[command(hide = true)]
@@ -313,6 +318,29 @@ struct ApplyTimesArgs {
     serve_args: Vec<String>,
 }
 
+/// Prints the CPU time of a request through axum programs and nginx, with and without a limiter.
+///
+/// scripts/bench-proxy installs wrk and nginx, and builds everything.
+#[derive(Args)]
+struct ProxyArgs {
+    /// Turns of each contender
+    #[arg(long, default_value_t = 7)]
+    rounds: u8,
+    /// The length of a turn in seconds
+    #[arg(long, default_value_t = 2)]
+    seconds: u32,
+    /// The program `tidegate`. The default is the one of the same build
+    #[arg(long, value_name = "PATH")]
+    tidegate: Option<PathBuf>,
+}
+
+/// Runs an axum server with one kind of limiter.
+#[derive(Args)]
+struct AxumServerArgs {
+    kind: AxumKind,
+    address: SocketAddr,
+}
+
 /// Runs the subcommand that the arguments name.
 pub fn run() -> ExitCode {
     match Lab::parse().command {
@@ -332,6 +360,8 @@ pub fn run() -> ExitCode {
             return config_store_child::run(&directory, from, file_bytes_max);
         }
         Task::Server(args) => return measure_servers(args),
+        Task::Proxy(args) => return measure_proxies(args),
+        Task::AxumServer(AxumServerArgs { kind, address }) => return proxy::run_axum(kind, address),
         Task::Fleet(args) => return measure_fleet(args),
         Task::FleetWorker(FleetWorkerArgs { case, redis_port }) => {
             return fleet::run_worker(&case, redis_port);
@@ -484,6 +514,14 @@ fn measure_fleet(args: FleetArgs) -> ExitCode {
         only: Vec::new(),
         tidegate: args.tidegate.unwrap_or_else(tidegate_of_same_build),
         peers: args.peers,
+    })
+}
+
+fn measure_proxies(args: ProxyArgs) -> ExitCode {
+    proxy::run(&proxy::Options {
+        rounds: usize::from(args.rounds),
+        seconds: args.seconds,
+        tidegate: args.tidegate.unwrap_or_else(tidegate_of_same_build),
     })
 }
 

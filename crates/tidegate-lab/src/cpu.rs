@@ -56,6 +56,12 @@ impl Add for Cpu {
     }
 }
 
+impl std::iter::Sum for Cpu {
+    fn sum<I: Iterator<Item = Self>>(cpus: I) -> Self {
+        cpus.fold(Self::default(), Self::add)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::Cpu;

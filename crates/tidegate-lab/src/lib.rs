@@ -5,6 +5,7 @@
 //! tidegate-lab bench     the cost of a decision and of a key; with `--features peers` also of other rate limiters
 //! tidegate-lab matching  the cost of finding the rules of a request
 //! tidegate-lab server    the cost of a request to `tidegate serve` and to other servers
+//! tidegate-lab proxy     the cost of a limiter in the path of requests: in axum programs and in nginx
 //! tidegate-lab fleet     the cost of a decision with counters in Redis
 //! tidegate-lab rss       memory per key only
 //! tidegate-lab spray     more keys than fit into memory: does memory stay bounded, does a hot key stay limited?
@@ -44,6 +45,7 @@ pub mod overrides;
 pub mod pictures;
 pub mod process;
 mod protobuf;
+pub mod proxy;
 mod scratch;
 pub mod server;
 pub mod snapshot;

@@ -58,6 +58,7 @@
 //! stored_rules/ rules in the config store, with their history (feature `rules`)
 //! engine/    rules over a store (feature `rules`)
 //! identity/  attributes of real HTTP requests (feature `identity`)
+//! tower/     layers for HTTP servers and clients (feature `tower`)
 //! guide/     the guide
 //! ```
 //!
@@ -115,6 +116,7 @@
 //! | `redis` | counters in Redis or Valkey, shared by many processes | tokio, TLS |
 //! | `identity` | attributes of HTTP requests: client address, path, user | regex, base64 |
 //! | `jwt` | users from JSON Web Tokens; includes `identity` | ring, JSON |
+//! | `tower` | layers for HTTP servers and clients: axum, tonic, hyper, reqwest; includes `identity` | http, tower-service |
 //! | `etcd` | locks and other leases in etcd, which never grants a lock twice | tokio, TLS, hyper |
 //!
 //! The features are independent. With none of them, limiters (with every other kind of limit), locks and pacers work. A
@@ -169,6 +171,9 @@ pub mod stored_rules;
 mod sync;
 #[cfg(all(any(feature = "etcd", feature = "redis"), not(loom)))]
 mod tls;
+#[cfg(feature = "tower")]
+#[cfg_attr(docsrs, doc(cfg(feature = "tower")))]
+pub mod tower;
 
 /// Snapshots: a memory store in a file, so that counters survive a restart. See the [guide](crate::guide::restarts).
 pub mod snapshot {
@@ -201,9 +206,14 @@ pub(crate) use memory::Outcomes;
 pub(crate) use queue::Refusal;
 
 /// Compiles the examples of the README, and runs most of them.
-#[cfg(all(doctest, feature = "calendar", feature = "redis", feature = "rules"))]
+#[cfg(all(doctest, feature = "calendar", feature = "redis", feature = "rules", feature = "tower"))]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// The same for docs/tower.md.
+#[cfg(all(doctest, feature = "rules", feature = "tower"))]
+#[doc = include_str!("../../../docs/tower.md")]
+struct TowerPage;
 
 /// The same for docs/library.md.
 #[cfg(all(doctest, feature = "calendar", feature = "redis", feature = "rules"))]

@@ -77,8 +77,9 @@ pub trait IntoKey {
 pub struct KeyBuf(pub(super) SmallVec<[u8; INLINE_BYTES]>);
 
 impl KeyBuf {
+    /// The key with these bytes.
     #[inline]
-    pub(super) fn from_slice(bytes: &[u8]) -> Self {
+    pub fn from_slice(bytes: &[u8]) -> Self {
         Self(SmallVec::from_slice(bytes))
     }
 }

@@ -55,6 +55,15 @@ fn exchange(port: u16, request: &[u8], is_enough: impl Fn(&[u8]) -> bool) -> io:
     Ok(answer)
 }
 
+/// The status of a response to GET.
+pub(crate) fn http_get_status(port: u16, path: &str) -> Result<u16, String> {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    let answer =
+        exchange(port, request.as_bytes(), |_| false).map_err(|error| format!("no answer: {error}"))?;
+    let status = str::from_utf8(&answer).ok().and_then(|answer| answer.split(' ').nth(1)?.parse().ok());
+    status.ok_or_else(|| format!("wrong answer: {}", answer.escape_ascii()))
+}
+
 fn is_right(request: &TargetRequest, answer: &[u8]) -> bool {
     match request {
         TargetRequest::Resp { reply, .. } => answer.starts_with(reply.as_bytes()),

@@ -13,7 +13,7 @@
 //! machine where the load generator runs too. Every turn checks one answer before and one after. A server whose load
 //! generator reports an error is not measured any further.
 
-mod check;
+pub(crate) mod check;
 mod empty;
 mod goals;
 mod grpc_call;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tidegate::engine::{ActiveRules, CheckedCharge, DecideFuture, DecideOptions, Explanation};
+use tidegate::headers::HeaderDialect;
 use tidegate::rules::{Answer, Domain, LoadOptions, MatchedLimits, OnStoreFailure, Request, RulesetError};
 use tidegate::store::{NodeStore, Store as _};
 use tidegate::{
@@ -14,7 +15,7 @@ use super::connections_memory::ConnectionsMemory;
 use super::denial_log::DenialLog;
 use super::failed_logins::FailedLogins;
 use super::metrics::{DecisionTimes, DescriptorMetrics, Metrics};
-use super::settings::{NegativeHits, RateLimitHeaders};
+use super::settings::NegativeHits;
 use super::stored_rules::StoredRules;
 use super::unknown_domains::UnknownDomains;
 use super::{Drain, Fleet, LeaseStore, Protocol, ReloadHandle, SharedInstant, Status, fleet};
@@ -48,7 +49,7 @@ pub struct App {
     /// The store of leases, if the engine has one beside that of the counters.
     pub lease_store: Option<LeaseStore>,
     /// Which headers tell clients about their limits.
-    pub ratelimit_headers: RateLimitHeaders,
+    pub ratelimit_headers: HeaderDialect,
     /// Warns about domains without rules.
     pub unknown_domains: UnknownDomains,
     /// The memory of connections.
@@ -82,7 +83,7 @@ impl App {
             negative_hits: NegativeHits::default(),
             fleet: None,
             lease_store: None,
-            ratelimit_headers: RateLimitHeaders::default(),
+            ratelimit_headers: HeaderDialect::default(),
             unknown_domains: UnknownDomains::default(),
             connections_memory: Arc::new(ConnectionsMemory::unbounded()),
             load_options: LoadOptions::default(),

@@ -28,10 +28,10 @@ fn headers_of(engine: &Engine<ManualClock>, entries: &[Entry<'_>]) -> Vec<String
 }
 
 fn headers(engine: &Engine<ManualClock>, request: Request<'_>) -> Vec<String> {
-    headers_in(engine, request, RateLimitHeaders::Draft)
+    headers_in(engine, request, HeaderDialect::Draft)
 }
 
-fn headers_in(engine: &Engine<ManualClock>, request: Request<'_>, which: RateLimitHeaders) -> Vec<String> {
+fn headers_in(engine: &Engine<ManualClock>, request: Request<'_>, which: HeaderDialect) -> Vec<String> {
     let answer = engine.check(&request).unwrap();
     let mut headers = Vec::new();
     for_each_header(&answer, which, |header, value| headers.push(format!("{}: {value}", header.name())));
@@ -81,16 +81,16 @@ fn other_dialects() {
         "x-ratelimit-remaining: 1",
         "x-ratelimit-reset: 31",
     ];
-    assert_eq!(check(&entries, RateLimitHeaders::Draft03), draft_03);
+    assert_eq!(check(&entries, HeaderDialect::Draft03), draft_03);
     let plain = ["x-ratelimit-limit: 2", "x-ratelimit-remaining: 0", "x-ratelimit-reset: 31"];
-    assert_eq!(check(&entries, RateLimitHeaders::XRateLimit), plain);
-    assert_eq!(check(&entries, RateLimitHeaders::None), ["retry-after: 31"], "it is denied");
+    assert_eq!(check(&entries, HeaderDialect::XRateLimit), plain);
+    assert_eq!(check(&entries, HeaderDialect::None), ["retry-after: 31"], "it is denied");
     assert_eq!(
-        check(&entries, RateLimitHeaders::XRateLimit)[..2],
+        check(&entries, HeaderDialect::XRateLimit)[..2],
         ["retry-after: 31", "x-ratelimit-retry-after: 31"]
     );
-    assert_eq!(check(&entries, RateLimitHeaders::Draft03)[0], "retry-after: 31");
-    assert!(check(&mallory, RateLimitHeaders::None).is_empty(), "it is never admitted");
+    assert_eq!(check(&entries, HeaderDialect::Draft03)[0], "retry-after: 31");
+    assert!(check(&mallory, HeaderDialect::None).is_empty(), "it is never admitted");
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn no_headers_without_limits_and_no_retry_after_for_never() {
 
     let elsewhere =
         Request { domain: "none", descriptors: &[Descriptor::new(&[Entry { key: "ip", value: "x" }], 1)] };
-    for_each_header(&engine.check(&elsewhere).unwrap(), RateLimitHeaders::Draft, |header, _| {
+    for_each_header(&engine.check(&elsewhere).unwrap(), HeaderDialect::Draft, |header, _| {
         panic!("{header:?}")
     });
 }

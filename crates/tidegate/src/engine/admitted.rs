@@ -110,6 +110,39 @@ where
     }
 }
 
+/// Renewal over any store, for a holder that keeps several leases.
+#[cfg(feature = "tower")]
+impl<C, S> AdmittedRequest<C, S>
+where
+    C: Clock + Send + Sync + 'static,
+    S: Store + 'static,
+{
+    /// The guard of the lease of a request that was decided.
+    pub(crate) fn of_request(
+        engine: Engine<C, S>,
+        request: &Request<'_>,
+        decided: DecideOutput,
+    ) -> Result<Self, RequestRefused> {
+        Self::from_output(engine, RequestCopy::from_request(request), Ok(decided))
+    }
+
+    /// Starts to renew the lease. None without a lease, or if the rules no longer have its limits.
+    pub(crate) fn start_renewal(
+        &self,
+    ) -> Option<impl Future<Output = Result<crate::store::LeaseReply, EngineError>> + Send + 'static> {
+        let op = Op::renew(self.lease?.token, None);
+        let changing =
+            self.request.with_request(|request| self.engine.start_change(request, op, None)).ok()?;
+        let engine = self.engine.clone();
+        Some(async move { Ok(changing.finish(&engine).await?.lease) })
+    }
+
+    /// The lease was renewed.
+    pub(crate) fn set_lease(&mut self, lease: Lease) {
+        self.lease = Some(lease);
+    }
+}
+
 /// Over the memory store.
 impl<C> AdmittedRequest<C, Arc<MemoryStore>>
 where

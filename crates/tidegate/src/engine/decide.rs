@@ -236,7 +236,13 @@ impl DecideTask {
         loop {
             let mut plan = Plan::new();
             let now = self.evaluation.now();
-            let next = self.evaluation.next_call(rules, &mut plan)?;
+            let mut next = self.evaluation.next_call(rules, &mut plan)?;
+            if let Op::Acquire { .. } = next.op
+                && !plan.has_leases()
+            {
+                // The same for rates, and cheaper: memory has a fast path, and a shared store a deny cache.
+                next.op = Op::Check;
+            }
             if let Some(memory) = engine.memory() {
                 self.session.ask_memory(&engine.clock, memory, next.op, &plan, now, &mut self.outcomes);
             } else {

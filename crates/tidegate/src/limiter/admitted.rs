@@ -91,6 +91,24 @@ impl<'a, C: Clock, S: Store> Admitted<'a, C, S> {
     }
 }
 
+/// Renewal over any store, for a holder that keeps several leases.
+#[cfg(feature = "tower")]
+impl<C: Clock, S: Store> Admitted<'static, C, S> {
+    /// Starts to renew the lease. None without a lease.
+    pub(crate) fn start_renewal(
+        &self,
+    ) -> Option<LimiterCall<'static, Result<crate::store::LeaseReply, StoreError>, C, S>> {
+        let lease = self.lease.as_ref()?;
+        let op = Op::renew(lease.token, self.ttl);
+        Some(LimiterCall::lease(self.limiter.clone(), &self.key, op))
+    }
+
+    /// The lease was renewed.
+    pub(crate) fn set_lease(&mut self, lease: Lease) {
+        self.lease = Some(lease);
+    }
+}
+
 /// Over the memory store.
 impl<C: Clock> Admitted<'_, C, Arc<MemoryStore>> {
     /// Renews the lease for its ttl from now. Without a lease the result is `AlreadyReleased`.

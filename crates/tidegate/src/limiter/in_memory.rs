@@ -8,6 +8,7 @@ use tidegate_core::{Charge, ChargedAt, Decision, IntoKey, LeaseToken, Nanos, Tim
 use super::call::decision_of;
 use super::{GrantedUnits, Limiter, LimiterRef, Reservation, to_nanos};
 use crate::memory::{Lease, MemoryStats, MemoryStore, Release, Renewal};
+use crate::store::Store;
 use crate::{Clock, Refused};
 
 /// Operations over the memory store.
@@ -24,15 +25,7 @@ impl<C: Clock> Limiter<C, Arc<MemoryStore>> {
     /// As [`check`](Self::check), at a given instant.
     #[inline(always)]
     pub fn check_at(&self, key: impl IntoKey, cost: u64, now: Timestamp) -> Decision {
-        let key = key.key_bytes();
-        let key = key.as_ref();
-        match &*self.limits.counters {
-            [counter] if self.limits.superseded.is_empty() => {
-                let charge = Charge::new(key, counter, cost);
-                self.store.check_charge(&charge, now)
-            }
-            _ => self.check_all(key, cost, now),
-        }
+        self.check_in(&self.store, key.key_bytes().as_ref(), cost, now)
     }
 
     /// Checks several keys at one instant. Each key is decided by itself, in order, as by [`check`](Self::check): a denied
@@ -62,16 +55,12 @@ impl<C: Clock> Limiter<C, Arc<MemoryStore>> {
                 let decided = |decision| decisions.push(decision);
                 self.store.check_keys(counter, keys, TimedCost { now, cost }, decided);
             }
-            _ => decisions.extend(keys.iter().map(|key| self.check_all(key.key_bytes().as_ref(), cost, now))),
+            _ => {
+                let check = |key: &K| self.check_all_in(&self.store, key.key_bytes().as_ref(), cost, now);
+                decisions.extend(keys.iter().map(check));
+            }
         }
         decisions
-    }
-
-    /// Several limits. Not inlined, to keep the code for one limit small.
-    #[inline(never)]
-    fn check_all(&self, key: &[u8], cost: u64, now: Timestamp) -> Decision {
-        let (outcomes, lease) = self.store.check_plan(&self.plan(key, cost, now), now);
-        self.with_superseded_retry_after(decision_of(&outcomes, lease), key, cost, now)
     }
 
     /// Returns what [`check`](Self::check) would return, and changes nothing.
@@ -84,7 +73,7 @@ impl<C: Clock> Limiter<C, Arc<MemoryStore>> {
         let key = key.key_bytes();
         let key = key.as_ref();
         let decision = Decision::merge(&self.store.peek(&self.plan(key, cost, now), now));
-        self.with_superseded_retry_after(decision, key, cost, now)
+        self.with_superseded_retry_after(&self.store, decision, key, cost, now)
     }
 
     /// Charges as [`check`](Self::check) does, and refunds the units when the reservation is dropped without a
@@ -171,7 +160,8 @@ impl<C: Clock> Limiter<C, Arc<MemoryStore>> {
         now: Timestamp,
     ) -> (Decision, Option<Lease>) {
         let (outcomes, lease) = self.store.acquire(&self.plan(key, cost, now), now, ttl);
-        let decision = self.with_superseded_retry_after(decision_of(&outcomes, lease), key, cost, now);
+        let decision =
+            self.with_superseded_retry_after(&self.store, decision_of(&outcomes, lease), key, cost, now);
         (decision, lease.into_lease())
     }
 
@@ -179,10 +169,38 @@ impl<C: Clock> Limiter<C, Arc<MemoryStore>> {
         let now = self.clock.now();
         self.store.renew(&self.plan(key, 0, now), token, now, ttl.or(token.ttl()))
     }
+}
+
+/// What needs the memory store and not the type of the limiter's store.
+impl<C: Clock, S: Store> Limiter<C, S> {
+    /// The memory store, if it has all counters.
+    #[inline]
+    pub(crate) fn memory(&self) -> Option<&Arc<MemoryStore>> {
+        self.store.local().filter(|_| self.store.is_local())
+    }
+
+    /// As [`check`](Self::check), over the [memory store](Self::memory).
+    #[inline(always)]
+    pub(crate) fn check_in(&self, memory: &MemoryStore, key: &[u8], cost: u64, now: Timestamp) -> Decision {
+        match &*self.limits.counters {
+            [counter] if self.limits.superseded.is_empty() => {
+                memory.check_charge(&Charge::new(key, counter, cost), now)
+            }
+            _ => self.check_all_in(memory, key, cost, now),
+        }
+    }
+
+    /// Several limits. Not inlined, to keep the code for one limit small.
+    #[inline(never)]
+    fn check_all_in(&self, memory: &MemoryStore, key: &[u8], cost: u64, now: Timestamp) -> Decision {
+        let (outcomes, lease) = memory.check_plan(&self.plan(key, cost, now), now);
+        self.with_superseded_retry_after(memory, decision_of(&outcomes, lease), key, cost, now)
+    }
 
     /// Shortens `retry_after` of a denial if a superseded limit ends before the wait is over.
     fn with_superseded_retry_after(
         &self,
+        memory: &MemoryStore,
         decision: Decision,
         key: &[u8],
         cost: u64,
@@ -193,7 +211,7 @@ impl<C: Clock> Limiter<C, Arc<MemoryStore>> {
         if is_final || self.next_expiry(now).is_none() || self.counts_denied(now) {
             return decision;
         }
-        let wait_at = |from| self.store.wait(&self.plan(key, cost, from), from);
+        let wait_at = |from| memory.wait(&self.plan(key, cost, from), from);
         let (from, wait) = self.limits.wait_past_superseded(now, wait_at);
         let skipped_ns = u128::from(from.as_nanos() - now.as_nanos());
         let wait = wait.span().map(|wait| Wait::of(Nanos::new(skipped_ns.saturating_add(wait.get()))));

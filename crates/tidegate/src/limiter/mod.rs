@@ -135,7 +135,12 @@ impl<C: Clock, S: Store> Limiter<C, S> {
 
     /// The active limits, in the order of [`Decision::decided_by`](crate::Decision::decided_by).
     pub fn limits(&self) -> impl Iterator<Item = &Limit> {
-        self.limits.active_counters(self.clock.now()).map(Counter::limit)
+        self.limits_at(self.clock.now())
+    }
+
+    #[inline]
+    pub(crate) fn limits_at(&self, now: Timestamp) -> impl Iterator<Item = &Limit> {
+        self.limits.active_counters(now).map(Counter::limit)
     }
 
     /// This limiter with other limits, over the same counters. Both may run side by side, so a program can swap one for

@@ -48,8 +48,8 @@ pub(crate) async fn wait_until_admitted<'a, C: Timer + Send + Sync, S: Store>(
     let AcquireParams { key, cost, ttl, max_wait } = params;
     let acquired = {
         let limiter = limiter.get();
-        let memory = limiter.store.local().filter(|_| limiter.store.is_local());
-        let forecaster = memory.map(|memory| LimiterForecaster { limiter, memory, key: &key, cost });
+        let forecaster =
+            limiter.memory().map(|memory| LimiterForecaster { limiter, memory, key: &key, cost });
         acquire(&LimiterAcquire { limiter, key: &key, cost, ttl, forecaster }, max_wait).await
     };
     match acquired {

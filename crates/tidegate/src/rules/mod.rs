@@ -62,5 +62,6 @@ pub use tidegate_core::rules::{
     RuleLimit, RuleLimits, Ruleset, RulesetError, Signal, Tiers, TimeUnit, UNKNOWN_DOMAIN_RULE,
     UnknownDomain,
 };
+pub use tidegate_core::rules::{denial, headers};
 pub use tidegate_core::{DenyCache, LimitId, OnStoreFailure};
 pub use yaml::{DEPTH_MAX, FILE_BYTES_MAX, NODES_MAX};

@@ -42,4 +42,6 @@ mod store;
 #[cfg(feature = "rules")]
 mod stored_rules;
 mod threads;
+#[cfg(feature = "tower")]
+mod tower;
 mod wait_result;

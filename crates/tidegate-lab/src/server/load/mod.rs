@@ -48,3 +48,8 @@ pub(crate) fn run(spec: &LoadSpec<'_>) -> Result<LoadResult, String> {
         TargetRequest::Grpc { path, message, .. } => h2load::run(spec, path, message),
     }
 }
+
+/// Loads a server with GET of one path.
+pub(crate) fn wrk_get(port: u16, path: &str, connections: u32, seconds: u32) -> Result<LoadResult, String> {
+    wrk::run_get(port, path, connections, seconds)
+}

@@ -20,6 +20,14 @@ pub(super) fn run(spec: &LoadSpec<'_>, path: &str, body: &str) -> Result<LoadRes
     parse(&output::of(command)?)
 }
 
+/// GET of one path, for a number of seconds.
+pub(super) fn run_get(port: u16, path: &str, connections: u32, seconds: u32) -> Result<LoadResult, String> {
+    let mut command = Command::new("wrk");
+    command.args(["-t", "1", "-c", &connections.to_string(), "-d", &format!("{seconds}s")]);
+    command.arg(format!("http://127.0.0.1:{port}{path}"));
+    parse(&output::of(command)?)
+}
+
 /// Builds all requests before it sends the first, so that the load generator itself needs little CPU.
 fn script(path: &str, body: &str) -> String {
     let body = body.replace('%', "%%").replace(ANY_NUMBER, "%012d");

@@ -5,23 +5,18 @@ use http_body_util::Full;
 use hyper::StatusCode;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use tidegate::Nanos;
-use tidegate::rules::{Access, Answer, AnswerKind, BlockStatus, KeyStatus};
+use tidegate::rules::denial::{detail, is_forbidden};
+use tidegate::rules::{Answer, AnswerKind};
+use tidegate_core::problem::ProblemKind;
 
 use super::answer_json::Provenance;
 use super::reply::{BlockedKey, Reply};
 use super::{answer_json, json_writer, limit_headers};
-use crate::serve::headers::{self, HeaderEnds, PolicyName};
-use crate::serve::{App, rls, rounding};
+use crate::serve::headers::{self, HeaderEnds};
+use crate::serve::{App, rls};
 
 /// Typical size of a body without its limits, plus the headers, in bytes.
 const ANSWER_BYTES: usize = 640;
-
-const PROBLEM_TYPE: &str = r#"{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Request cannot be satisfied as assigned quota has been exceeded","status":429,"detail":"#;
-
-const UNAVAILABLE_TYPE: &str =
-    r#"{"type":"about:blank","title":"Service Unavailable","status":503,"detail":"#;
-
-const FORBIDDEN_TYPE: &str = r#"{"type":"about:blank","title":"Forbidden","status":403,"detail":"#;
 
 /// Marks a decision made without the shared store, because it did not answer.
 pub(super) const DEGRADED_HEADER: HeaderName = HeaderName::from_static(rls::DEGRADED_HEADER);
@@ -164,40 +159,22 @@ fn add_marks(headers: &mut HeaderMap, answer: &Answer) {
 /// Writes the start of the problem for a request that the store did not decide.
 #[cold]
 fn write_unavailable(out: &mut String, answer: &Answer) {
-    out.push_str(UNAVAILABLE_TYPE);
-    let policy = answer.decider().as_ref().map(PolicyName::from_answer);
-    let policy = policy.map_or_else(|| "a rule".to_owned(), |policy| policy.to_string());
-    let detail = match (answer.degraded, answer.unreadable_key) {
-        (true, false) => {
-            format!("the shared store does not answer, and {policy} denies its requests in the meantime")
-        }
-        (true, true) => format!(
-            "a key of this request in the shared store is not a counter, and {policy} denies its requests in the meantime"
-        ),
-        (false, _) => format!("there is no memory for another lease of {policy} (hint: raise memory_max)"),
-    };
-    json_writer::write_text(out, &detail);
+    out.push_str(ProblemKind::Unavailable.json_start());
+    json_writer::write_text(out, &detail(answer));
     out.push(',');
-}
-
-/// Whether an override blocks the key, with status 403.
-fn is_forbidden(answer: &Answer) -> bool {
-    let status =
-        answer.decider().and_then(|decider| decider.applied_override).map(|applied| applied.get().access);
-    status == Some(Access::Blocked(BlockStatus::Forbidden))
 }
 
 /// Writes the start of the problem for a request whose key is blocked.
 #[cold]
 fn write_forbidden(out: &mut String, answer: &Answer) {
-    out.push_str(FORBIDDEN_TYPE);
+    out.push_str(ProblemKind::Forbidden.json_start());
     json_writer::write_text(out, &detail(answer));
     out.push(',');
 }
 
 /// Writes the start of the problem for a denied request: its type, a text for people, and the violated policies.
 fn write_problem(out: &mut String, answer: &Answer) {
-    out.push_str(PROBLEM_TYPE);
+    out.push_str(ProblemKind::QuotaExceeded.json_start());
     json_writer::write_text(out, &detail(answer));
     out.push_str(r#","violated-policies":"#);
     let denying =
@@ -207,24 +184,4 @@ fn write_problem(out: &mut String, answer: &Answer) {
         json_writer::write_text(out, &headers::policy_name(&limit).to_string());
     });
     out.push(',');
-}
-
-/// Why the request is denied, and when to retry.
-fn detail(answer: &Answer) -> String {
-    let Some(decider) = answer.decider() else { return String::new() };
-    if !answer.is_domain_known {
-        return "the domain has no rules".to_owned();
-    }
-    let policy = PolicyName::from_answer(&decider);
-    match (decider.key_status, answer.retry_after.span()) {
-        (KeyStatus::Missing, _) => format!("the request lacks a part of the key of {policy}"),
-        (KeyStatus::Blocked, None) => format!("the key of {policy} is blocked"),
-        (KeyStatus::Blocked, Some(wait)) => {
-            format!("the key of {policy} is blocked; try again in {} s", rounding::ceil_seconds(wait))
-        }
-        (KeyStatus::Present, None) => format!("{policy} never admits a request of this cost"),
-        (KeyStatus::Present, Some(wait)) => {
-            format!("{policy} is exceeded; try again in {} s", rounding::ceil_seconds(wait))
-        }
-    }
 }

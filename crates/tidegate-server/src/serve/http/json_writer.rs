@@ -1,39 +1,6 @@
 //! Writes JSON directly into a buffer.
 
-/// Writes `"text"`, escaped where necessary.
-pub(super) fn write_text(out: &mut String, text: &str) {
-    out.push('"');
-    // Nearly every text needs no escapes. The loop does not stop early, so that it handles many bytes at once.
-    let needs_escapes = text.bytes().fold(false, |needs, byte| needs | needs_escape(byte));
-    let rest = if needs_escapes { write_escaped(out, text) } else { text };
-    out.push_str(rest);
-    out.push('"');
-}
-
-fn needs_escape(byte: u8) -> bool {
-    (byte == b'"') | (byte == b'\\') | (byte < 0x20)
-}
-
-/// Writes everything up to the last byte that needs an escape, and returns the rest.
-#[cold]
-fn write_escaped<'t>(out: &mut String, text: &'t str) -> &'t str {
-    let mut rest = text;
-    // Parts without escapes are copied whole. Bytes that need an escape are ASCII, so the parts stay UTF-8.
-    while let Some(index) = rest.bytes().position(needs_escape) {
-        out.push_str(&rest[..index]);
-        match rest.as_bytes()[index] {
-            byte @ (b'"' | b'\\') => out.extend(['\\', char::from(byte)]),
-            b'\n' => out.push_str("\\n"),
-            byte => {
-                const DIGITS: &[u8; 16] = b"0123456789abcdef";
-                let digit = |nibble: u8| char::from(DIGITS[usize::from(nibble)]);
-                out.extend(['\\', 'u', '0', '0', digit(byte >> 4), digit(byte & 15)]);
-            }
-        }
-        rest = &rest[index + 1..];
-    }
-    rest
-}
+pub(super) use tidegate_core::problem::push_json_text as write_text;
 
 #[inline]
 pub(super) fn write_number(out: &mut String, number: u64) {

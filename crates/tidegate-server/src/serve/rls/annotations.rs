@@ -2,12 +2,12 @@
 //!
 //! They never contain the client's address or key.
 
+use tidegate::headers::HeaderDialect;
 use tidegate::rules::{Answer, AnswerKind, LimitAnswer, LimitId, Metadata};
 
 use tidegate_core::headers::header_name_text;
 
 use super::Details;
-use crate::serve::settings::RateLimitHeaders;
 use crate::serve::{headers, rounding};
 
 /// The decision.
@@ -63,7 +63,7 @@ pub struct DynamicMetadata<'r> {
 impl<'r> Annotations<'r> {
     /// The annotations of an answer.
     #[inline]
-    pub fn new(answer: &'r Answer, details: Details, which: RateLimitHeaders) -> Self {
+    pub fn new(answer: &'r Answer, details: Details, which: HeaderDialect) -> Self {
         let is_marked = match details {
             Details::Off => false,
             Details::Marked => {
@@ -78,7 +78,7 @@ impl<'r> Annotations<'r> {
     }
 
     #[cold]
-    fn build(answer: &'r Answer, details: Details, which: RateLimitHeaders) -> Self {
+    fn build(answer: &'r Answer, details: Details, which: HeaderDialect) -> Self {
         let (for_client, for_upstream) = match answer.kind {
             AnswerKind::Allowed => (details == Details::All, details == Details::All),
             AnswerKind::ShadowDenied | AnswerKind::OverQuota | AnswerKind::Delayed => {

@@ -1,6 +1,7 @@
 //! Decides a request of the rate limit service.
 
 use smallvec::SmallVec;
+use tidegate::headers::HeaderDialect;
 use tidegate::rules::{Answer, AnswerKind, Descriptor, Request};
 use tidegate::store::Store as _;
 use tidegate::{Clock as _, DecideOutput, EngineError, Nanos, Timestamp};
@@ -10,7 +11,7 @@ use super::{
     RlsError, RlsRequest, RlsResponse,
 };
 use crate::serve::app::TOO_MANY_LIMITS;
-use crate::serve::settings::{NegativeHits, RateLimitHeaders};
+use crate::serve::settings::NegativeHits;
 use crate::serve::{App, Protocol};
 
 /// The result of a request.
@@ -18,7 +19,7 @@ pub struct RlsDecision {
     /// The decision on the charged descriptors; `None` if all hits are refunded.
     charged: Option<DecideOutput>,
     refund: RefundResult,
-    headers: RateLimitHeaders,
+    headers: HeaderDialect,
     /// When it was decided.
     at: Timestamp,
 }

@@ -1,6 +1,7 @@
 //! A response of the rate limit service: one status per descriptor, in order, and annotations.
 
 use smallvec::SmallVec;
+use tidegate::headers::HeaderDialect;
 use tidegate::rules::{Action, Answer, AnswerKind, LimitAnswer};
 use tidegate::{Algorithm, AlgorithmName, Nanos, Timestamp, Wait};
 use tidegate_core::algorithm::{Edges, PackedAlgorithm};
@@ -8,7 +9,6 @@ use tidegate_core::algorithm::{Edges, PackedAlgorithm};
 use super::{Annotations, Details, DynamicMetadata, Header, HitsMode, RlsDescriptor, RlsRequest, RlsUnit};
 use crate::serve::headers::{is_shown, retry_after_seconds};
 use crate::serve::rounding;
-use crate::serve::settings::RateLimitHeaders;
 
 /// The longest duration in protobuf, in seconds: about ten thousand years.
 pub const DURATION_SECONDS_MAX: u64 = 315_576_000_000;
@@ -111,7 +111,7 @@ impl<'r> RlsResponse<'r> {
         answer: &'r Answer,
         request: &RlsRequest<'_>,
         details: Details,
-        headers: RateLimitHeaders,
+        headers: HeaderDialect,
         now: Timestamp,
     ) -> Self {
         let statuses = DescriptorStatus::for_descriptors(answer, request, HitsMode::Charge, now);

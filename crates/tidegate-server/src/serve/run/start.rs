@@ -119,7 +119,7 @@ impl RunningServer {
             fleet,
             lease_store: leases,
             negative_hits: args.negative_hits,
-            ratelimit_headers: args.ratelimit_headers,
+            ratelimit_headers: args.ratelimit_headers.into(),
             load_options: args.load_options(),
             stored_rules,
             ..App::new(engine)

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use tidegate::WAITERS_MAX;
+use tidegate::headers::HeaderDialect;
 use tidegate::rules::Counting;
 use tidegate::snapshot::SNAPSHOT_EVERY_MIN;
 use tidegate_core::PLAN_CHARGES_MAX;
@@ -125,6 +126,17 @@ pub enum RateLimitHeaders {
     XRateLimit,
     /// None of them; only Retry-After
     None,
+}
+
+impl From<RateLimitHeaders> for HeaderDialect {
+    fn from(headers: RateLimitHeaders) -> Self {
+        match headers {
+            RateLimitHeaders::Draft => Self::Draft,
+            RateLimitHeaders::Draft03 => Self::Draft03,
+            RateLimitHeaders::XRateLimit => Self::XRateLimit,
+            RateLimitHeaders::None => Self::None,
+        }
+    }
 }
 
 /// What the limits of files for envoyproxy/ratelimit count.

@@ -1,0 +1,141 @@
+//! What is compared.
+
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use super::{Options, nginx};
+use crate::cpu::Cpu;
+use crate::scratch::ScratchDir;
+use crate::server::check::http_get_status;
+use crate::server::running::{ChildProcess, Ports};
+
+/// A program in the path of requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Contender {
+    /// An axum program.
+    Axum(AxumKind),
+    /// nginx.
+    Nginx(NginxKind),
+}
+
+/// What limits the requests of an axum program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum AxumKind {
+    /// Nothing
+    Plain,
+    /// tower_governor
+    Governor,
+    /// tower_governor, with headers on responses
+    GovernorHeaders,
+    /// Our layer by limits, without headers
+    LimitsNoHeaders,
+    /// Our layer by limits
+    Limits,
+    /// Our layer by rules
+    Rules,
+}
+
+/// What limits the requests of nginx.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NginxKind {
+    /// Nothing.
+    Plain,
+    /// limit_req.
+    LimitReq,
+    /// auth_request to Tidegate over a Unix socket.
+    AuthRequest,
+}
+
+/// A running contender.
+pub(super) struct Running {
+    /// All are in the figures.
+    processes: Vec<ChildProcess>,
+    pub port: u16,
+}
+
+impl Contender {
+    /// All, in the order of the table.
+    pub const ALL: [Self; 9] = [
+        Self::Axum(AxumKind::Plain),
+        Self::Axum(AxumKind::Governor),
+        Self::Axum(AxumKind::LimitsNoHeaders),
+        Self::Axum(AxumKind::GovernorHeaders),
+        Self::Axum(AxumKind::Limits),
+        Self::Axum(AxumKind::Rules),
+        Self::Nginx(NginxKind::Plain),
+        Self::Nginx(NginxKind::LimitReq),
+        Self::Nginx(NginxKind::AuthRequest),
+    ];
+
+    /// The name in tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Axum(AxumKind::Plain) => "axum",
+            Self::Axum(AxumKind::Governor) => "axum + tower_governor",
+            Self::Axum(AxumKind::LimitsNoHeaders) => "axum + our layer by limits, no headers",
+            Self::Axum(AxumKind::GovernorHeaders) => "axum + tower_governor with headers",
+            Self::Axum(AxumKind::Limits) => "axum + our layer by limits",
+            Self::Axum(AxumKind::Rules) => "axum + our layer by rules",
+            Self::Nginx(NginxKind::Plain) => "nginx",
+            Self::Nginx(NginxKind::LimitReq) => "nginx + limit_req",
+            Self::Nginx(NginxKind::AuthRequest) => "nginx + auth_request to tidegate",
+        }
+    }
+
+    /// What it is compared with.
+    pub(super) const fn plain(self) -> Self {
+        match self {
+            Self::Axum(_) => Self::Axum(AxumKind::Plain),
+            Self::Nginx(_) => Self::Nginx(NginxKind::Plain),
+        }
+    }
+
+    pub(super) fn start(self, options: &Options, scratch: &ScratchDir) -> Result<Running, String> {
+        let ports = Ports::free().map_err(|error| error.to_string())?;
+        let mut processes = Vec::new();
+        let command = match self {
+            Self::Axum(kind) => axum(kind, ports.http)?,
+            Self::Nginx(kind) => {
+                let socket = scratch.path("tidegate.sock");
+                if kind == NginxKind::AuthRequest {
+                    let serve = nginx::tidegate(options, &socket, ports.other[0], scratch)?;
+                    processes.push(ChildProcess::start(serve, "tidegate", &[ports.other[0]], scratch)?);
+                }
+                nginx::command(kind, ports.http, &socket, scratch)?
+            }
+        };
+        let name = format!("proxy-{}", ports.http);
+        processes.push(ChildProcess::start(command, &name, &[ports.http], scratch)?);
+        Ok(Running { processes, port: ports.http })
+    }
+}
+
+impl Running {
+    /// Whether a request is answered with 200.
+    pub fn check(&self) -> Result<(), String> {
+        match http_get_status(self.port, "/")? {
+            200 => Ok(()),
+            status => Err(format!("it answers {status}")),
+        }
+    }
+
+    /// The CPU time of all processes until now.
+    pub fn cpu(&self) -> Result<Cpu, String> {
+        // Work that a request leaves behind counts for it.
+        thread::park_timeout(Duration::from_millis(50));
+        let cpus = self.processes.iter().map(|process| Cpu::of(process.id()).ok_or("a process has ended"));
+        cpus.sum::<Result<Cpu, _>>().map_err(str::to_owned)
+    }
+}
+
+/// This program again, as the server.
+fn axum(kind: AxumKind, port: u16) -> Result<Command, String> {
+    if !cfg!(feature = "proxy") {
+        return Err("this program was built without it (hint: build with --features proxy)".to_owned());
+    }
+    let mut command = Command::new(std::env::current_exe().map_err(|error| error.to_string())?);
+    let kind = clap::ValueEnum::to_possible_value(&kind).map(|kind| kind.get_name().to_owned());
+    command.args(["axum-server", &kind.unwrap_or_default(), &format!("127.0.0.1:{port}")]);
+    Ok(command)
+}

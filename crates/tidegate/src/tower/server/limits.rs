@@ -1,0 +1,260 @@
+//! Decides requests by the limits of a limiter.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_core::headers::HeaderDialect;
+use tidegate_core::problem::ProblemKind;
+use tidegate_core::rules::OnMissingKey;
+use tidegate_core::{Decision, Timestamp, Wait};
+
+use super::answer::{Decide, Decided, Deciding, HeaderLines, RequestAnswer};
+use super::slots::{LeaseGuard, Renewing, SlotKeeper};
+use super::{KeyExtractor, RequestHead};
+use crate::limiter::{AcquireParams, Admitted, LimiterCall, LimiterRef, wait_until_admitted};
+use crate::memory::{Lease, MemoryStore};
+use crate::store::Store;
+use crate::{Limiter, Refused, SystemClock, Timer};
+
+/// Requests without a key share this one, with [`OnMissingKey::Shared`].
+const SHARED_KEY: &[u8] = b"\0missing";
+
+/// Decides requests by limits: one [`Limiter`], and a [key](KeyExtractor) for each request.
+pub struct ByLimits<K, C = SystemClock, S = Arc<MemoryStore>>
+where
+    C: Timer + Clone + Send + Sync + 'static,
+    S: Store + 'static,
+{
+    limiter: Arc<Limiter<C, S>>,
+    key: K,
+    slots: Arc<SlotKeeper<Admitted<'static, C, S>, C>>,
+    pub(super) on_missing: OnMissingKey,
+    pub(super) max_wait: Option<Duration>,
+    pub(super) dialect: HeaderDialect,
+}
+
+impl<K, C, S> ByLimits<K, C, S>
+where
+    C: Timer + Clone + Send + Sync + 'static,
+    S: Store + 'static,
+{
+    pub(super) fn new(limiter: Arc<Limiter<C, S>>, key: K) -> Self {
+        let slots = SlotKeeper::new(limiter.clock().clone());
+        let (on_missing, dialect) = (OnMissingKey::Deny, HeaderDialect::default());
+        Self { limiter, key, slots, on_missing, max_wait: None, dialect }
+    }
+
+    /// The answer of a decision, with its headers.
+    #[inline]
+    fn decided(&self, decision: &Decision, now: Timestamp) -> Decided {
+        decided(&self.limiter, self.dialect, decision, now)
+    }
+
+    /// A decision that waits, or that a shared store makes.
+    #[inline(never)]
+    fn decide_later(&self, key: &[u8], now: Timestamp) -> Deciding {
+        let (limiter, slots) = (Arc::clone(&self.limiter), Arc::clone(&self.slots));
+        let dialect = self.dialect;
+        let owned = LimiterRef::Owned(Arc::clone(&limiter));
+        let max_wait = self.max_wait;
+        let call = max_wait
+            .is_none()
+            .then(|| LimiterCall::acquire(LimiterRef::Owned(Arc::clone(&limiter)), key, 1, None));
+        let params = AcquireParams::new(key, 1);
+        Deciding::Later(Box::pin(async move {
+            let acquired = match (call, max_wait) {
+                (Some(call), _) => call.await,
+                (None, Some(max_wait)) => wait_until_admitted(owned, params.with_max_wait(max_wait)).await,
+                (None, None) => unreachable!("without a wait there is a call"),
+            };
+            let admitted = match acquired {
+                Ok(admitted) => admitted,
+                Err(refused) => return refused_decision(&limiter, dialect, &refused),
+            };
+            let mut decided = decided(&limiter, dialect, admitted.decision(), now);
+            decided.answer.waited = admitted.waited().into();
+            let delay = admitted.decision().delay;
+            decided.slot = slots.hold(admitted);
+            // A request that waited in the queue has already been held for its delay.
+            if max_wait.is_none() && delay.get() > 0 {
+                limiter.clock().sleep_until(now.saturating_add(delay)).await;
+                decided.answer.waited = delay;
+            }
+            decided
+        }))
+    }
+}
+
+impl<K, C, S> Decide for ByLimits<K, C, S>
+where
+    K: KeyExtractor,
+    C: Timer + Clone + Send + Sync + 'static,
+    S: Store + 'static,
+{
+    #[inline]
+    fn decide(&self, request: &RequestHead<'_>) -> Deciding {
+        let now = self.limiter.clock().now();
+        let key = self.key.key(request, now);
+        let key = match (&key, self.on_missing) {
+            (Some(key), _) => key.as_ref(),
+            (None, OnMissingKey::Shared) => SHARED_KEY,
+            (None, OnMissingKey::Skip) => {
+                let answer = RequestAnswer::allowed(u64::MAX);
+                return Deciding::Now(Decided { answer, headers: HeaderLines::default(), slot: None });
+            }
+            (None, OnMissingKey::Deny) => {
+                let detail = "the request lacks the key of the limit";
+                return Deciding::Now(Decided::refused(ProblemKind::QuotaExceeded, Wait::NEVER, detail));
+            }
+        };
+        if let Some(memory) = self.limiter.memory()
+            && self.max_wait.is_none()
+            && !self.limiter.has_leases(now)
+        {
+            let decision = self.limiter.check_in(memory, key, 1, now);
+            let decided = self.decided(&decision, now);
+            return match decision.delay.get() {
+                0 => Deciding::Now(decided),
+                _ => hold(&self.limiter, decided, &decision, now),
+            };
+        }
+        self.decide_later(key, now)
+    }
+}
+
+/// Holds a request for the delay of its decision.
+#[inline(never)]
+fn hold<C, S>(
+    limiter: &Arc<Limiter<C, S>>,
+    mut decided: Decided,
+    decision: &Decision,
+    now: Timestamp,
+) -> Deciding
+where
+    C: Timer + Send + Sync + 'static,
+    S: Store + 'static,
+{
+    let sleep_until = now.saturating_add(decision.delay);
+    decided.answer.waited = decision.delay;
+    let limiter = Arc::clone(limiter);
+    Deciding::Later(Box::pin(async move {
+        limiter.clock().sleep_until(sleep_until).await;
+        decided
+    }))
+}
+
+#[inline]
+fn decided<C: Timer, S: Store>(
+    limiter: &Limiter<C, S>,
+    dialect: HeaderDialect,
+    decision: &Decision,
+    now: Timestamp,
+) -> Decided {
+    let mut headers = HeaderLines::default();
+    if dialect != HeaderDialect::None || !decision.is_allowed() {
+        headers.values.reserve(HEADER_BYTES);
+        headers.ends = decision.write_headers(&mut headers.values, limiter.limits_at(now), dialect);
+    }
+    let mut answer = match decision.is_allowed() {
+        true => RequestAnswer::allowed(decision.remaining),
+        false => denied_answer(limiter, decision, now),
+    };
+    answer.degraded = decision.degraded;
+    Decided { answer, headers, slot: None }
+}
+
+/// Enough for the headers of one limit.
+const HEADER_BYTES: usize = 48;
+
+#[cold]
+fn denied_answer<C: Timer, S: Store>(
+    limiter: &Limiter<C, S>,
+    decision: &Decision,
+    now: Timestamp,
+) -> RequestAnswer {
+    let detail = match decision.retry_after_seconds() {
+        Some(seconds) => format!("the limit is exceeded; try again in {seconds} s"),
+        None => "the limit never admits a request of this cost".to_owned(),
+    };
+    let mut answer = RequestAnswer::refused(ProblemKind::QuotaExceeded, decision.retry_after, detail);
+    let limit = limiter.limits_at(now).nth(decision.decided_by);
+    let name = limit.and_then(|limit| limit.name()).map(str::to_owned);
+    answer.violated_policies.push(name.unwrap_or_else(|| (decision.decided_by + 1).to_string()).into());
+    answer
+}
+
+/// The answer to a request that was not admitted.
+#[cold]
+fn refused_decision<C: Timer, S: Store>(
+    limiter: &Limiter<C, S>,
+    dialect: HeaderDialect,
+    refused: &Refused,
+) -> Decided {
+    match refused {
+        Refused::OverLimit(decision) => decided(limiter, dialect, decision, limiter.clock().now()),
+        Refused::Store(_) | Refused::LeaseMemoryFull | Refused::PlanFull => {
+            let retry_after = refused.retry_after().unwrap_or(Wait::NEVER);
+            let mut decided = Decided::refused(ProblemKind::Unavailable, retry_after, refused.to_string());
+            decided.answer.degraded = matches!(refused, Refused::Store(_));
+            decided
+        }
+        _ => {
+            let retry_after = refused.retry_after().unwrap_or(Wait::NEVER);
+            Decided::refused(ProblemKind::QuotaExceeded, retry_after, refused.to_string())
+        }
+    }
+}
+
+impl<C, S> LeaseGuard for Admitted<'static, C, S>
+where
+    C: Timer + Send + Sync + 'static,
+    S: Store + 'static,
+{
+    fn lease(&self) -> Option<Lease> {
+        Admitted::lease(self).copied()
+    }
+
+    fn start_renewal(&self) -> Option<Renewing> {
+        let renewing = Admitted::start_renewal(self)?;
+        Some(Box::pin(async move { renewing.await.ok() }))
+    }
+
+    fn set_lease(&mut self, lease: Lease) {
+        Admitted::set_lease(self, lease);
+    }
+}
+
+/// Clones share their counters and slots.
+impl<K, C, S> Clone for ByLimits<K, C, S>
+where
+    K: Clone,
+    C: Timer + Clone + Send + Sync + 'static,
+    S: Store + 'static,
+{
+    fn clone(&self) -> Self {
+        Self {
+            limiter: Arc::clone(&self.limiter),
+            key: self.key.clone(),
+            slots: Arc::clone(&self.slots),
+            on_missing: self.on_missing,
+            max_wait: self.max_wait,
+            dialect: self.dialect,
+        }
+    }
+}
+
+impl<K, C, S> fmt::Debug for ByLimits<K, C, S>
+where
+    C: Timer + Clone + Send + Sync + 'static,
+    S: Store + 'static,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ByLimits")
+            .field("limiter", &self.limiter)
+            .field("on_missing", &self.on_missing)
+            .field("max_wait", &self.max_wait)
+            .field("dialect", &self.dialect)
+            .finish_non_exhaustive()
+    }
+}
