@@ -136,8 +136,10 @@ impl Node {
 
     /// Decides a request of the user.
     fn is_denied(&mut self, user: &str) -> Result<bool, String> {
-        let command =
-            format!("*4\r\n$14\r\nTIDEGATE.CHECK\r\n$3\r\napi\r\n$4\r\nuser\r\n${}\r\n{user}\r\n", user.len());
+        let command = format!(
+            "*4\r\n$14\r\nTIDEGATE.CHECK\r\n$3\r\napi\r\n$4\r\nuser\r\n${}\r\n{user}\r\n",
+            user.len()
+        );
         self.resp.write_all(command.as_bytes()).map_err(|error| error.to_string())?;
         let mut reply = Vec::new();
         let mut part = [0; 4096];
