@@ -40,7 +40,7 @@ pub fn http_request(bytes: &[u8]) {
     let headers = Lines(lines.collect());
     let rules = APP.engine.rules();
     for source in SOURCES {
-        let forward_auth = ForwardAuth { domain: "web".into(), source, identity: identity() };
+        let forward_auth = ForwardAuth::new("web", source, identity());
         match forward_auth.attributes(&headers, None, &rules, Timestamp::from_nanos(0)) {
             Ok(attributes) => {
                 if let Some(path) = attributes.value("path") {
