@@ -2,11 +2,13 @@
 //!
 //! `scripts/fuzz` searches for inputs. The tests here replay the inputs in `fuzz/corpus`, without a fuzzer.
 
+mod identity;
 mod json_request;
 mod patterns;
 mod resp;
 mod rules_file;
 
+pub use identity::identity;
 pub use json_request::json_request;
 pub use patterns::patterns;
 pub use resp::resp;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::{fs, str};
 
-use tidegate_fuzz_targets::{json_request, patterns, resp, rules_file};
+use tidegate_fuzz_targets::{identity, json_request, patterns, resp, rules_file};
 
 /// The files of a directory of the project, by name.
 fn files(directory: &str) -> Vec<(PathBuf, Vec<u8>)> {
@@ -36,6 +36,11 @@ fn replay_text(directory: &str, target: impl Fn(&str)) {
 #[test]
 fn the_resp_target_accepts_its_corpus() {
     replay("fuzz/corpus/resp", resp);
+}
+
+#[test]
+fn the_identity_target_accepts_its_corpus() {
+    replay("fuzz/corpus/identity", identity);
 }
 
 #[test]

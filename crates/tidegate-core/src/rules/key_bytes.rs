@@ -52,7 +52,7 @@ pub(super) fn write_key_of<'v>(
                 buffer.push(TAG_ABSENT);
                 completeness = KeyCompleteness::Incomplete;
             }
-            (KeyPart::Ip { ipv6_prefix_bits }, Some(text)) => match parse_client_address(text) {
+            (KeyPart::Address { ipv6_prefix_bits, .. }, Some(text)) => match parse_client_address(text) {
                 Some(address) => write_address(client_network(address, *ipv6_prefix_bits), buffer),
                 // As text, each spelling would be a client with a counter of its own.
                 None => {
@@ -97,12 +97,14 @@ pub fn key_value<'a>(part: &KeyPart, descriptor: &Descriptor<'a>) -> Option<Cow<
 /// address and the value is none: it counts as missing.
 pub fn counted_value<'a>(part: &KeyPart, text: &'a str) -> Option<Cow<'a, str>> {
     Some(match part {
-        KeyPart::Ip { ipv6_prefix_bits } => match parse_client_address(text)? {
-            address @ IpAddr::V6(_) if *ipv6_prefix_bits < 128 => {
-                format!("{}/{ipv6_prefix_bits}", client_network(address, *ipv6_prefix_bits)).into()
+        KeyPart::Address { attribute, ipv6_prefix_bits } => {
+            match parse_client_address(Attribute::Address(*attribute).comparable_part(text))? {
+                address @ IpAddr::V6(_) if *ipv6_prefix_bits < 128 => {
+                    format!("{}/{ipv6_prefix_bits}", client_network(address, *ipv6_prefix_bits)).into()
+                }
+                address => address.to_string().into(),
             }
-            address => address.to_string().into(),
-        },
+        }
         KeyPart::Attribute(attribute) if attribute.case() == CaseSensitivity::Insensitive => {
             text.to_ascii_lowercase().into()
         }
@@ -120,7 +122,10 @@ fn value<'a>(part: &KeyPart, descriptor: &Descriptor<'a>) -> Option<&'a str> {
         KeyPart::Attribute(attribute) => {
             descriptor.value(attribute).map(|value| attribute.comparable_part(value))
         }
-        KeyPart::Ip { .. } => descriptor.value(&Attribute::Ip),
+        KeyPart::Address { attribute, .. } => {
+            let attribute = Attribute::Address(*attribute);
+            descriptor.value(&attribute).map(|value| attribute.comparable_part(value))
+        }
         KeyPart::PathSegment { index, .. } => {
             descriptor.value(&Attribute::Path).and_then(|path| path_segment(path, *index))
         }
@@ -163,7 +168,7 @@ mod tests {
     #[test]
     fn key_values_are_decoded_from_key_bytes() {
         let attribute = |name| KeyPart::Attribute(Attribute::from_name(name));
-        let ip = KeyPart::Ip { ipv6_prefix_bits: 64 };
+        let ip = KeyPart::IP;
         let key =
             KeySpec::new([attribute("method"), attribute("long"), attribute("none"), attribute("user"), ip]);
         let long = "x".repeat(KEY_PART_BYTES_MAX + 1);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Attribute, EntryPatterns};
+use super::{AddressAttribute, Attribute, EntryPatterns};
 use crate::KeyForm;
 
 /// The attributes whose values make a key. Without attributes, all requests share one counter.
@@ -16,8 +16,10 @@ pub struct KeySpec {
 pub enum KeyPart {
     /// The value of an attribute. If the name occurs more than once, the first.
     Attribute(Attribute),
-    /// The IP address. For IPv6 only a prefix, by default the first 64 bits.
-    Ip {
+    /// An address. For IPv6 only a prefix, by default the first 64 bits.
+    Address {
+        /// Which address.
+        attribute: AddressAttribute,
         /// 1 to 128.
         ipv6_prefix_bits: u8,
     },
@@ -51,6 +53,24 @@ pub enum OnMissingKey {
     Shared,
 }
 
+impl KeyPart {
+    /// The address of the client, with the default prefix.
+    pub const IP: Self = Self::Address {
+        attribute: AddressAttribute::Ip,
+        ipv6_prefix_bits: KeySpec::IPV6_PREFIX_BITS_DEFAULT,
+    };
+
+    /// The attribute that it is a value of. `None` for entries by index.
+    pub fn attribute(&self) -> Option<Attribute> {
+        match self {
+            Self::Attribute(attribute) => Some(attribute.clone()),
+            Self::Address { attribute, .. } => Some(Attribute::Address(*attribute)),
+            Self::PathSegment { .. } => Some(Attribute::Path),
+            Self::Entry(_) | Self::EntryName(_) => None,
+        }
+    }
+}
+
 impl KeySpec {
     /// The default prefix of an IPv6 client, in bits.
     pub const IPV6_PREFIX_BITS_DEFAULT: u8 = 64;
@@ -72,7 +92,7 @@ impl KeySpec {
     pub(super) fn key_form(&self, entries: Option<&EntryPatterns>) -> KeyForm {
         let is_secret = |part: &KeyPart| match part {
             KeyPart::Attribute(attribute) => may_be_secret(attribute),
-            KeyPart::Ip { .. } | KeyPart::EntryName(_) => false,
+            KeyPart::Address { .. } | KeyPart::EntryName(_) => false,
             KeyPart::PathSegment { name, .. } => is_secret_name(name),
             KeyPart::Entry(index) => entries
                 .and_then(|entries| entries.patterns.get(*index))
@@ -92,7 +112,7 @@ fn may_be_secret(attribute: &Attribute) -> bool {
     match attribute {
         Attribute::Header(_) => true,
         Attribute::Plain(name) => is_secret_name(name),
-        Attribute::Method | Attribute::Path | Attribute::Host | Attribute::Ip => false,
+        Attribute::Method | Attribute::Path | Attribute::Host | Attribute::Address(_) => false,
     }
 }
 
@@ -107,8 +127,12 @@ impl fmt::Display for KeyPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Attribute(attribute) => attribute.fmt(f),
-            Self::Ip { ipv6_prefix_bits: KeySpec::IPV6_PREFIX_BITS_DEFAULT } => f.write_str("ip"),
-            Self::Ip { ipv6_prefix_bits } => write!(f, "ip/{ipv6_prefix_bits}"),
+            Self::Address { attribute, ipv6_prefix_bits: KeySpec::IPV6_PREFIX_BITS_DEFAULT } => {
+                f.write_str(attribute.name())
+            }
+            Self::Address { attribute, ipv6_prefix_bits } => {
+                write!(f, "{}/{ipv6_prefix_bits}", attribute.name())
+            }
             Self::PathSegment { name, .. } => write!(f, "path.{name}"),
             Self::Entry(index) => write!(f, "entry.{}", index + 1),
             Self::EntryName(index) => write!(f, "entry.{}.name", index + 1),

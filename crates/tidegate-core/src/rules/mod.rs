@@ -58,7 +58,7 @@ pub use crate::AnswerKind;
 pub use action::{Action, Elastic, ElasticSource, Margin};
 pub use answer::{Answer, KeyStatus, LimitAnswer};
 pub use apply_overrides::{LiftedLimit, OverridableRule, OverridePlaceNames, OverrideStatus};
-pub use attribute::Attribute;
+pub use attribute::{AddressAttribute, Attribute};
 pub use blake2b::digest as blake2b_256;
 pub use client_address::parse_client_address;
 pub use compiled_limit::{CompiledLimit, HeaderTexts};

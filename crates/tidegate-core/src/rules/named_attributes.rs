@@ -49,15 +49,8 @@ impl NamedAttributes {
 }
 
 fn add_limit(limit: &RuleLimit, add: &mut impl FnMut(&Attribute)) {
-    for part in limit.key.parts() {
-        match part {
-            KeyPart::Attribute(attribute) => add(attribute),
-            KeyPart::Ip { .. } => add(&Attribute::Ip),
-            KeyPart::PathSegment { .. } => add(&Attribute::Path),
-            // These are named by the patterns of entries.
-            KeyPart::Entry(_) | KeyPart::EntryName(_) => {}
-        }
-    }
+    // Entries by index are named by the patterns of entries.
+    limit.key.parts().iter().filter_map(KeyPart::attribute).for_each(|attribute| add(&attribute));
     if let CostSource::Attribute { attribute, .. } = &limit.cost {
         add(attribute);
     }

@@ -97,7 +97,7 @@ impl RuleMix {
             }
             Self::AddressBlock => {
                 vec![Condition {
-                    attribute: Attribute::Ip,
+                    attribute: Attribute::from_name("ip"),
                     pattern: checked(Pattern::nets([checked(Net::parse(&address_block(n)))])),
                 }]
             }

@@ -116,7 +116,7 @@ impl DenialLog {
             let name = part.to_string();
             let attribute = match part {
                 KeyPart::Attribute(_) => name.as_str(),
-                KeyPart::Ip { .. } => "ip",
+                KeyPart::Address { attribute, .. } => attribute.name(),
                 KeyPart::PathSegment { .. } => "path",
                 KeyPart::Entry(index) | KeyPart::EntryName(index) => {
                     descriptor.entries.get(*index).map_or("", |entry| entry.key)

@@ -59,7 +59,7 @@ impl Txn {
     pub fn if_none_created_after(&mut self, prefix: Prefix<'_>, revision: u64) {
         self.compare.push(json!({
             "target": "CREATE", "result": "LESS", "create_revision": (revision + 1).to_string(),
-            "key": STANDARD.encode(prefix.0), "range_end": STANDARD.encode(&prefix.end()),
+            "key": STANDARD.encode(prefix.0), "range_end": STANDARD.encode(prefix.end()),
         }));
     }
 
@@ -72,7 +72,7 @@ impl Txn {
 
     pub fn then_put(&mut self, key: &[u8], value: &str, lease: Option<LeaseId>) {
         let lease = lease.map_or(0, |lease| lease.0).to_string();
-        let value = STANDARD.encode(value.as_bytes());
+        let value = STANDARD.encode(value);
         self.then
             .push(json!({ "request_put": { "key": STANDARD.encode(key), "value": value, "lease": lease } }));
     }
@@ -82,7 +82,7 @@ impl Txn {
     }
 
     pub fn then_delete_all(&mut self, prefix: Prefix<'_>) {
-        let (key, end) = (STANDARD.encode(prefix.0), STANDARD.encode(&prefix.end()));
+        let (key, end) = (STANDARD.encode(prefix.0), STANDARD.encode(prefix.end()));
         self.then.push(json!({ "request_delete_range": { "key": key, "range_end": end } }));
     }
 
@@ -112,7 +112,7 @@ fn get(key: &[u8]) -> Value {
 }
 
 fn get_all(prefix: Prefix<'_>) -> Value {
-    let (key, end) = (STANDARD.encode(prefix.0), STANDARD.encode(&prefix.end()));
+    let (key, end) = (STANDARD.encode(prefix.0), STANDARD.encode(prefix.end()));
     json!({ "request_range": { "key": key, "range_end": end, "limit": RANGE_KEYS_MAX.to_string() } })
 }
 

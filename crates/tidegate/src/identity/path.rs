@@ -153,12 +153,12 @@ fn resolve_segments(path: &[u8]) -> Result<String, PathError> {
         match &segment[..parameters.unwrap_or(segment.len())] {
             b"." | b".." if parameters.is_some() => return Err(PathError::DotSegment),
             b"." => {}
-            // Above the root there is the root.
-            b".." => match segments.pop() {
-                // Upstreams that keep empty segments would remove only this one.
-                Some([]) => return Err(PathError::DotSegment),
-                Some(_) | None => {}
-            },
+            // Above the root there is the root. Upstreams that keep empty segments would remove only the empty one.
+            b".." => {
+                if let Some([]) = segments.pop() {
+                    return Err(PathError::DotSegment);
+                }
+            }
             name => segments.push(name),
         }
     }

@@ -157,7 +157,7 @@ impl KeyName {
             push_part_name(&mut text, &part.to_string(), &mut is_first);
             match (values.next()?, part) {
                 (KeyValue::Text(value), _) => push_escaped(&mut text, std::str::from_utf8(value).ok()?, "*"),
-                (KeyValue::Address(address), KeyPart::Ip { ipv6_prefix_bits }) => {
+                (KeyValue::Address(address), KeyPart::Address { ipv6_prefix_bits, .. }) => {
                     // Writing to a string does not fail.
                     let _ = write!(text, "{address}");
                     if address.is_ipv6() && *ipv6_prefix_bits < 128 {

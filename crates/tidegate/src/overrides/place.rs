@@ -102,7 +102,7 @@ impl<'a> ResolvedPlace<'a> {
                 |text: &str| counted_value(part, text).map(|value| Box::<str>::from(value.as_ref()));
             let pattern = match pattern {
                 ValuePattern::Exact(text) => counted(&text).map(ValuePattern::Exact),
-                _ if matches!(part, KeyPart::Ip { .. }) => {
+                _ if matches!(part, KeyPart::Address { .. }) => {
                     return Err(refused(format!(
                         "{name}={value}: an address takes no `*` (hint: match a CIDR block in a rule)"
                     )));

@@ -9,8 +9,8 @@ use std::net::IpAddr;
 use smallvec::SmallVec;
 
 use super::token::{Token, TokenHasher, TokenMap};
-use crate::rules::pattern::{network_address, path_without_query};
-use crate::rules::{Attribute, CaseSensitivity, Net};
+use crate::rules::pattern::network_address;
+use crate::rules::{AddressAttribute, Attribute, CaseSensitivity, Net};
 
 /// The index of a slot.
 pub(super) type SlotId = u32;
@@ -19,12 +19,15 @@ pub(super) type SlotId = u32;
 /// up by a part of their text.
 pub(super) const LENGTHS_MAX: usize = 32;
 
+/// Method, path, host, `ip` and Envoy's two names of addresses.
+const RESERVED_COUNT: usize = 6;
+
 /// All slots.
 #[derive(Debug)]
 pub(super) struct Slots {
     all: Vec<Slot>,
-    /// Method, path, host, ip. Most rules use these, so they are found without a hash.
-    reserved: [Option<SlotId>; 4],
+    /// Method, path, host, and addresses. Most rules use these, so they are found without a hash.
+    reserved: [Option<SlotId>; RESERVED_COUNT],
     headers: SlotNames,
     plain: SlotNames,
     positions: SlotNames,
@@ -44,7 +47,8 @@ struct SlotNames {
 #[derive(Debug)]
 pub(super) struct Slot {
     pub(super) case: CaseSensitivity,
-    is_path: bool,
+    /// Whose values are compared. `None` for a name at a position.
+    attribute: Option<Attribute>,
     values: TokenHasher,
     paths: TokenHasher,
     prefixes: TokenHasher,
@@ -80,7 +84,7 @@ impl Slots {
         let names = |kind| SlotNames { slots: TokenMap::default(), hasher: hasher.for_kind(kind, 0) };
         Self {
             all: Vec::new(),
-            reserved: [None; 4],
+            reserved: [None; RESERVED_COUNT],
             headers: names("headers"),
             plain: names("plain names"),
             positions: names("positions"),
@@ -118,8 +122,7 @@ impl Slots {
             reserved => *self.reserved[reserved_index(reserved)?].get_or_insert(next),
         };
         if id == next {
-            let is_path = *attribute == Attribute::Path;
-            self.all.push(Slot::new(&self.hasher, id, attribute.case(), is_path));
+            self.all.push(Slot::new(&self.hasher, id, Some(attribute.clone())));
         }
         Some(id)
     }
@@ -130,7 +133,7 @@ impl Slots {
         let token = self.positions.position_token(position, name);
         let id = *self.positions.slots.entry(token).or_insert(next);
         if id == next {
-            self.all.push(Slot::new(&self.hasher, id, CaseSensitivity::Sensitive, false));
+            self.all.push(Slot::new(&self.hasher, id, None));
             self.positions_end = self.positions_end.max(position + 1);
         }
         Some(id)
@@ -143,6 +146,8 @@ impl Slots {
             "path" => self.reserved[1],
             "host" => self.reserved[2],
             "ip" => self.reserved[3],
+            "remote_address" => self.reserved[4],
+            "masked_remote_address" => self.reserved[5],
             _ => match Attribute::header_name(key) {
                 Some(header) => self.headers.find_ignoring_case(header),
                 None => self.plain.find(key.as_bytes()),
@@ -188,10 +193,10 @@ impl SlotNames {
 }
 
 impl Slot {
-    fn new(hasher: &TokenHasher, id: SlotId, case: CaseSensitivity, is_path: bool) -> Self {
+    fn new(hasher: &TokenHasher, id: SlotId, attribute: Option<Attribute>) -> Self {
         Self {
-            case,
-            is_path,
+            case: attribute.as_ref().map_or(CaseSensitivity::Sensitive, Attribute::case),
+            attribute,
             values: hasher.for_kind("values", id),
             paths: hasher.for_kind("paths", id),
             prefixes: hasher.for_kind("prefixes", id),
@@ -204,7 +209,7 @@ impl Slot {
 
     /// The part of a value that is compared.
     pub(super) fn comparable_part<'a>(&self, value: &'a str) -> &'a str {
-        if self.is_path { path_without_query(value) } else { value }
+        self.attribute.as_ref().map_or(value, |attribute| attribute.comparable_part(value))
     }
 
     pub(super) fn value(&self, value: &str) -> Token {
@@ -273,7 +278,9 @@ fn reserved_index(reserved: &Attribute) -> Option<usize> {
         Attribute::Method => Some(0),
         Attribute::Path => Some(1),
         Attribute::Host => Some(2),
-        Attribute::Ip => Some(3),
+        Attribute::Address(AddressAttribute::Ip) => Some(3),
+        Attribute::Address(AddressAttribute::RemoteAddress) => Some(4),
+        Attribute::Address(AddressAttribute::MaskedRemoteAddress) => Some(5),
         Attribute::Header(_) | Attribute::Plain(_) => None,
     }
 }

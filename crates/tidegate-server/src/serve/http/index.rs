@@ -56,7 +56,7 @@ fn example_attributes(domain: &CompiledDomain) -> Option<Value> {
         let parts = limits.first().map_or(&[][..], |limit| limit.key.parts());
         let named = parts.iter().filter_map(|part| match part {
             KeyPart::Attribute(attribute) => Some((attribute.to_string(), json!("42"))),
-            KeyPart::Ip { .. } => Some(("ip".to_owned(), json!("192.0.2.1"))),
+            KeyPart::Address { attribute, .. } => Some((attribute.name().to_owned(), json!("192.0.2.1"))),
             KeyPart::PathSegment { .. } | KeyPart::Entry(_) | KeyPart::EntryName(_) => None,
         });
         named.collect()

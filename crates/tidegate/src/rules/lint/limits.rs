@@ -123,7 +123,7 @@ fn lint_key_is_absent(report: &mut Report, rule: &FileRule, limit: &RuleLimit, a
 fn is_never_present(rule: &FileRule, part: &KeyPart) -> bool {
     let attribute = match part {
         KeyPart::Attribute(attribute) => attribute,
-        KeyPart::Ip { .. } => &Attribute::Ip,
+        KeyPart::Address { attribute, .. } => &Attribute::Address(*attribute),
         KeyPart::PathSegment { index, .. } => {
             return rule.rule.conditions.iter().any(|condition| match &condition.pattern {
                 Pattern::Path(path) => !path.is_open_ended() && *index >= path.segments().len(),
@@ -144,12 +144,13 @@ fn is_never_present(rule: &FileRule, part: &KeyPart) -> bool {
     is_excluded || rule.rule.entries.as_ref().is_some_and(lacks)
 }
 
-/// The attributes of a key. The address is one.
+/// The attributes of a key, without addresses.
 fn key_attributes(key: &KeySpec) -> impl Iterator<Item = &Attribute> {
     key.parts().iter().filter_map(|part| match part {
         KeyPart::Attribute(attribute) => Some(attribute),
-        KeyPart::Ip { .. } => Some(&Attribute::Ip),
-        KeyPart::PathSegment { .. } | KeyPart::Entry(_) | KeyPart::EntryName(_) => None,
+        KeyPart::Address { .. } | KeyPart::PathSegment { .. } | KeyPart::Entry(_) | KeyPart::EntryName(_) => {
+            None
+        }
     })
 }
 

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tidegate_core::rules::{Attribute, KeyPart, KeySpec, PATH_SEGMENTS_MAX, PathPattern, Segment};
+use tidegate_core::rules::{
+    AddressAttribute, Attribute, KeyPart, KeySpec, PATH_SEGMENTS_MAX, PathPattern, Segment,
+};
 use tidegate_core::text::{did_you_mean, parse_number};
 
 use super::conditions;
@@ -94,11 +96,8 @@ pub(super) fn read(reader: &mut Reader<'_>, node: &Node, scope: &KeyScope) -> Op
 
 fn part(reader: &mut Reader<'_>, node: &Node, scope: &KeyScope) -> Option<KeyPart> {
     let text = reader.name(node)?;
-    if text == "ip" {
-        return Some(KeyPart::Ip { ipv6_prefix_bits: KeySpec::IPV6_PREFIX_BITS_DEFAULT });
-    }
-    let read = if let Some(bits) = text.strip_prefix("ip/") {
-        ip_prefix(node, bits)
+    let read = if let Some(read) = address(node, text) {
+        read
     } else if let Some(segment) = text.strip_prefix("path.") {
         path_segment(node, segment, scope)
     } else if let Some(position) = text.strip_prefix("entry.").filter(|text| is_position(text)) {
@@ -117,15 +116,22 @@ fn part(reader: &mut Reader<'_>, node: &Node, scope: &KeyScope) -> Option<KeyPar
 
 type BoxedDiagnostic = Box<Diagnostic>;
 
-fn ip_prefix(node: &Node, bits: &str) -> Result<KeyPart, BoxedDiagnostic> {
-    match bits.parse() {
-        Ok(bits @ 1..=128) => Ok(KeyPart::Ip { ipv6_prefix_bits: bits }),
+/// `ip` and `ip/48`, also with Envoy's names of addresses. `None` if the text is something else.
+fn address(node: &Node, text: &str) -> Option<Result<KeyPart, BoxedDiagnostic>> {
+    let (name, bits) = match text.split_once('/') {
+        Some((name, bits)) => (name, Some(bits)),
+        None => (text, None),
+    };
+    let attribute = AddressAttribute::ALL.into_iter().find(|attribute| attribute.name() == name)?;
+    let bits = bits.map_or(Ok(KeySpec::IPV6_PREFIX_BITS_DEFAULT), str::parse);
+    Some(match bits {
+        Ok(ipv6_prefix_bits @ 1..=128) => Ok(KeyPart::Address { attribute, ipv6_prefix_bits }),
         _ => {
-            let message = format!("`ip/{}` is not a prefix of an address", printable(bits));
-            let hint = "write the bits of an IPv6 prefix, from `ip/1` to `ip/128`";
+            let message = format!("`{}` is not a prefix of an address", printable(text));
+            let hint = format!("write the bits of an IPv6 prefix, from `{name}/1` to `{name}/128`");
             Err(Diagnostic::error("bad-key", node.span, message).hint(hint).into())
         }
-    }
+    })
 }
 
 fn path_segment(node: &Node, segment: &str, scope: &KeyScope) -> Result<KeyPart, BoxedDiagnostic> {

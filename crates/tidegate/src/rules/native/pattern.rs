@@ -33,7 +33,7 @@ fn value_pattern(text: &str, attribute: &Attribute) -> Result<Pattern, PatternEr
             let pattern = Pattern::path(text)?;
             if is_path_pattern(text) { Ok(pattern) } else { Pattern::exact(text) }
         }
-        Attribute::Ip => Pattern::nets([Net::parse(text)?]),
+        Attribute::Address(_) => Pattern::nets([Net::parse(text)?]),
         _ => Pattern::exact(text),
     }
 }
@@ -81,7 +81,7 @@ fn any_of(reader: &mut Reader<'_>, node: &Node, items: &[Node], attribute: &Attr
         return None;
     }
     let pattern = match attribute {
-        Attribute::Ip => Pattern::nets(nets),
+        Attribute::Address(_) => Pattern::nets(nets),
         Attribute::Path if values.iter().any(|text| is_path_pattern(text)) => Pattern::paths(paths),
         _ => Pattern::one_of(values),
     };
@@ -105,7 +105,7 @@ fn read_item<'n>(reader: &mut Reader<'_>, item: &'n Node, attribute: &Attribute)
     };
     style_warnings::warn_item(reader, item, attribute);
     let result = match attribute {
-        Attribute::Ip => Net::parse(text).map(ListItem::Net),
+        Attribute::Address(_) => Net::parse(text).map(ListItem::Net),
         Attribute::Path => PathPattern::parse(text).map(|path| ListItem::Path(text, path)),
         _ => Ok(ListItem::Value(text)),
     };
@@ -156,11 +156,14 @@ fn read_one_matcher(
     }
     let text = reader.text(node)?;
     let pattern = match (name, attribute) {
-        ("exact", Attribute::Ip) => value_pattern(text, attribute),
-        (_, Attribute::Ip) => {
-            let message = format!("`{name}` does not work with `ip`, which is compared as an address");
+        ("exact", Attribute::Address(_)) => value_pattern(text, attribute),
+        (_, Attribute::Address(_)) => {
+            let message =
+                format!("`{name}` does not work with `{attribute}`, which is compared as an address");
             let diagnostic = Diagnostic::error("bad-pattern", node.span, message);
-            reader.push(diagnostic.hint("write address blocks, for example `ip: 10.0.0.0/8`"));
+            reader.push(
+                diagnostic.hint(format!("write address blocks, for example `{attribute}: 10.0.0.0/8`")),
+            );
             return None;
         }
         (_, Attribute::Path) if name != "regex" && cannot_match_path(name, text) => {

@@ -115,7 +115,7 @@ pub(super) enum ValuePlace {
 }
 
 impl ValuePlace {
-    fn how_to_intend(self, text: &str) -> String {
+    pub(super) fn how_to_intend(self, text: &str) -> String {
         match self {
             Self::Alone => format!("write `{{ exact: \"{}\" }}` if it is intended", printable(text)),
             Self::InList => "write `{ regex: ... }` instead of the list if it is intended".to_owned(),

@@ -1,19 +1,20 @@
 //! Warnings about spelling that is legal, but most likely a mistake.
 
-use tidegate_core::rules::Attribute;
+use tidegate_core::rules::{Attribute, Net};
 
 use super::spelling::{self, ValuePlace};
 use crate::rules::diagnostic::Diagnostic;
 use crate::rules::yaml::{Node, Reader, printable};
 
 /// The attributes with a special meaning.
-const RESERVED_ATTRIBUTES: [&str; 4] = ["method", "path", "host", "ip"];
+const RESERVED_ATTRIBUTES: [&str; 6] =
+    ["method", "path", "host", "ip", "remote_address", "masked_remote_address"];
 
 /// Warns about a `*` in a literal value, and about methods and paths in an odd spelling. `{ exact: ... }` says
 /// that it is intended.
 pub(super) fn warn_value(reader: &mut Reader<'_>, node: &Node, attribute: &Attribute) {
     let Some(text) = node.text() else { return };
-    if text.contains('*') && !matches!(attribute, Attribute::Path | Attribute::Ip) {
+    if text.contains('*') && !matches!(attribute, Attribute::Path | Attribute::Address(_)) {
         let message = format!("the `*` in `{}` is a plain character", printable(text));
         let hint = format!(
             "write `{{ wildcard: \"{0}\" }}` if it should match anything, or else `{{ exact: \"{0}\" }}`",
@@ -30,9 +31,24 @@ pub(super) fn warn_item(reader: &mut Reader<'_>, node: &Node, attribute: &Attrib
 }
 
 fn warn_spelling(reader: &mut Reader<'_>, node: &Node, attribute: &Attribute, place: ValuePlace) {
+    warn_block_as_text(reader, node, attribute, place);
     warn_method_case(reader, node, attribute);
     spelling::warn_method(reader, node, attribute, place);
     spelling::warn_path(reader, node, attribute, place);
+}
+
+/// Warns about a block of addresses for an attribute that is compared as text, so that no address matches it.
+fn warn_block_as_text(reader: &mut Reader<'_>, node: &Node, attribute: &Attribute, place: ValuePlace) {
+    let Some(text) = node.text() else { return };
+    let is_text = matches!(attribute, Attribute::Header(_) | Attribute::Plain(_));
+    if is_text && text.contains('/') && Net::parse(text).is_ok() {
+        let message =
+            format!("`{attribute}` is compared as text, so no address matches `{}`", printable(text));
+        let intended = place.how_to_intend(text);
+        let hint =
+            format!("send the address as `ip` and match `ip: {}`. Or else {intended}", printable(text));
+        reader.push(Diagnostic::warning("cidr-as-text", node.span, message).hint(hint));
+    }
 }
 
 /// Warns about a method in lower case.

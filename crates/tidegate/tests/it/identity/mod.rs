@@ -1,5 +1,9 @@
 //! Attributes of HTTP requests.
 
+#[cfg(feature = "rules")]
+mod address_attributes;
 mod attributes;
 mod client_address;
+#[cfg(feature = "jwt")]
+mod jwt;
 mod path;

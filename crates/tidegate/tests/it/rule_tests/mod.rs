@@ -3,6 +3,7 @@
 
 mod failing;
 mod invalid;
+mod login_attack;
 mod passing;
 mod recipes;
 

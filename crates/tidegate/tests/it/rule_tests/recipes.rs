@@ -18,10 +18,21 @@ fn recipes(page: &str) -> Vec<(&str, &str, &str)> {
     page.split("\n## ").skip(1).map(recipe).collect()
 }
 
+fn page() -> String {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/recipes.md");
+    fs::read_to_string(page).expect("the page")
+}
+
+/// The rules of one recipe.
+pub(super) fn recipe_rules(title: &str) -> String {
+    let page = page();
+    let found = recipes(&page).into_iter().find(|(one, ..)| *one == title);
+    found.expect("a recipe").1.to_owned()
+}
+
 #[test]
 fn every_recipe_passes_its_test() {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/recipes.md");
-    let page = fs::read_to_string(page).expect("the page");
+    let page = page();
     let recipes = recipes(&page);
     assert_eq!(recipes.len(), 8);
     for (title, rules, tests) in recipes {

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use hyper::StatusCode;
 use serde_json::{Map, Value, json};
-use tidegate::rules::{Attribute, KeyPart, MatchedLimit, MatchedLimits, Request, Rule, Ruleset};
+use tidegate::rules::{KeyPart, MatchedLimit, MatchedLimits, Request, Rule, Ruleset};
 use tidegate_core::rules::{counted_value, key_value};
 use tidegate_core::text::did_you_mean;
 use tidegate_core::{Counter, CounterId};
@@ -134,7 +134,7 @@ fn is_part(rule: &Rule, part: &KeyPart, name: &str) -> bool {
     part.to_string() == name
         || match part {
             KeyPart::Attribute(attribute) => attribute.matches_key(name),
-            KeyPart::Ip { .. } => Attribute::Ip.matches_key(name),
+            KeyPart::Address { attribute, .. } => attribute.name() == name,
             KeyPart::Entry(index) => is_entry_name(*index),
             KeyPart::PathSegment { .. } | KeyPart::EntryName(_) => false,
         }

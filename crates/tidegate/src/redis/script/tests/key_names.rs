@@ -22,7 +22,7 @@ fn entity_of(key: &[u8]) -> String {
 /// The entity of the only limit of a rule with this key, for a request with these attributes.
 fn entity_of_rule(parts: &[&str], entries: &[(&str, &str)]) -> String {
     let part = |name: &&str| match *name {
-        "ip" => KeyPart::Ip { ipv6_prefix_bits: KeySpec::IPV6_PREFIX_BITS_DEFAULT },
+        "ip" => KeyPart::IP,
         name => KeyPart::Attribute(Attribute::from_name(name)),
     };
     let limit = RuleLimit {

@@ -45,7 +45,7 @@ pub struct ConvertedRules {
 /// assert!(converted.text.contains("
 ///   - name: remote_address
 ///     entries: [{ remote_address: }]
-///     key: [remote_address]
+///     key: [entry.1]
 ///     limit: { algorithm: fixed_window, limit: 100, per: 1m, count_denied: true }
 /// "));
 /// # Ok::<(), tidegate::rules::Report>(())

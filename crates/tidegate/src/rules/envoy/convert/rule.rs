@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use tidegate_core::rules::{
-    Action, Attribute, CostSource, Elastic, ElasticSource, KeyPart, Margin, Metadata, MetadataValue,
-    OnMissingKey, Pattern, Rule, RuleLimit, RuleLimits,
+    Action, AddressAttribute, Attribute, CostSource, Elastic, ElasticSource, KeyPart, Margin, Metadata,
+    MetadataValue, OnMissingKey, Pattern, Rule, RuleLimit, RuleLimits,
 };
 use tidegate_core::text::YamlText;
 use tidegate_core::{DenyCache, Limit};
@@ -140,8 +140,10 @@ fn key_part_text(part: &KeyPart, entries: &[(&str, &Pattern)]) -> Option<String>
 
 /// Whether a name in a key is a plain entry, whose value is used as it is.
 fn is_plain_attribute(name: &str) -> bool {
-    let reserved = ["entry.", "path.", "ip/"].iter().any(|reserved| name.starts_with(reserved));
-    !reserved && name != "header." && matches!(Attribute::from_name(name), Attribute::Plain(_))
+    let addresses = AddressAttribute::ALL.map(|address| format!("{}/", address.name()));
+    let reserved = ["entry.", "path."].into_iter().chain(addresses.iter().map(String::as_str));
+    let is_reserved = reserved.into_iter().any(|reserved| name.starts_with(reserved));
+    !is_reserved && name != "header." && matches!(Attribute::from_name(name), Attribute::Plain(_))
 }
 
 /// Metadata as a flow mapping. Text that looks like another type is in quotes.
