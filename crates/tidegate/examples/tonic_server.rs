@@ -1,10 +1,9 @@
 //! A gRPC server with a limit for each client address: `cargo run --example tonic_server --features tower`.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use tidegate::Limiter;
-use tidegate::tower::server::{PerIp, RateLimitLayer};
+use tidegate::tower::server::{PeerLookup, PerIp, RateLimitLayer};
 use tonic::transport::Server;
 use tonic::transport::server::{TcpConnectInfo, TcpIncoming};
 
@@ -21,13 +20,12 @@ async fn main() -> Result<(), BoxError> {
 pub async fn serve(incoming: TcpIncoming) -> Result<(), BoxError> {
     // Bursts of 2, then 1 a second. A caller over the limit gets RESOURCE_EXHAUSTED.
     let limiter = Limiter::new("1 per second burst 2")?;
-    let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
-    let per_ip = PerIp::of(move |info: &TcpConnectInfo| info.remote_addr().unwrap_or(unknown).ip());
+    let peer = PeerLookup::by(|extensions| Some(extensions.get::<TcpConnectInfo>()?.remote_addr()?.ip()));
     let (health, service) = tonic_health::server::health_reporter();
     health.set_service_status("shop", tonic_health::ServingStatus::Serving).await;
     Server::builder()
         .timeout(Duration::from_secs(10))
-        .layer(RateLimitLayer::new(limiter, per_ip))
+        .layer(RateLimitLayer::new(limiter, PerIp::with_peer(peer)))
         .add_service(service)
         .serve_with_incoming(incoming)
         .await?;

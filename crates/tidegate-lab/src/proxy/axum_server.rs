@@ -56,6 +56,9 @@ fn limited(app: Router, kind: AxumKind) -> Result<Router, Box<dyn std::error::Er
         AxumKind::LimitsNoHeaders => {
             app.layer(RateLimitLayer::new(Limiter::new(LIMIT)?, per_ip).headers(HeaderDialect::None))
         }
+        AxumKind::LimitsXRatelimit => {
+            app.layer(RateLimitLayer::new(Limiter::new(LIMIT)?, per_ip).headers(HeaderDialect::XRateLimit))
+        }
         AxumKind::Limits => app.layer(RateLimitLayer::new(Limiter::new(LIMIT)?, per_ip)),
         AxumKind::Rules => {
             let domains = rules::parse("rules.yaml", RULES).map_err(|error| error.to_string())?.domains;

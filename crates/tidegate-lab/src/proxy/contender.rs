@@ -16,7 +16,7 @@ pub enum Contender {
     /// An axum program.
     Axum(AxumKind),
     /// nginx.
-    Nginx(NginxKind),
+    Nginx(NginxTask, NginxKind),
 }
 
 /// What limits the requests of an axum program.
@@ -30,6 +30,8 @@ pub enum AxumKind {
     GovernorHeaders,
     /// Our layer by limits, without headers
     LimitsNoHeaders,
+    /// Our layer by limits, with X-RateLimit-*
+    LimitsXRatelimit,
     /// Our layer by limits
     Limits,
     /// Our layer by rules
@@ -47,25 +49,40 @@ pub enum NginxKind {
     AuthRequest,
 }
 
+/// What nginx does with a request that passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NginxTask {
+    /// It sends a file.
+    File,
+    /// It asks an application. The figures leave the application out.
+    Proxy,
+}
+
 /// A running contender.
 pub(super) struct Running {
     /// All are in the figures.
     processes: Vec<ChildProcess>,
+    /// The application behind nginx, which is not.
+    _application: Option<ChildProcess>,
     pub port: u16,
 }
 
 impl Contender {
     /// All, in the order of the table.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 13] = [
         Self::Axum(AxumKind::Plain),
         Self::Axum(AxumKind::Governor),
         Self::Axum(AxumKind::LimitsNoHeaders),
         Self::Axum(AxumKind::GovernorHeaders),
+        Self::Axum(AxumKind::LimitsXRatelimit),
         Self::Axum(AxumKind::Limits),
         Self::Axum(AxumKind::Rules),
-        Self::Nginx(NginxKind::Plain),
-        Self::Nginx(NginxKind::LimitReq),
-        Self::Nginx(NginxKind::AuthRequest),
+        Self::Nginx(NginxTask::Proxy, NginxKind::Plain),
+        Self::Nginx(NginxTask::Proxy, NginxKind::LimitReq),
+        Self::Nginx(NginxTask::Proxy, NginxKind::AuthRequest),
+        Self::Nginx(NginxTask::File, NginxKind::Plain),
+        Self::Nginx(NginxTask::File, NginxKind::LimitReq),
+        Self::Nginx(NginxTask::File, NginxKind::AuthRequest),
     ];
 
     /// The name in tables.
@@ -75,11 +92,15 @@ impl Contender {
             Self::Axum(AxumKind::Governor) => "axum + tower_governor",
             Self::Axum(AxumKind::LimitsNoHeaders) => "axum + our layer by limits, no headers",
             Self::Axum(AxumKind::GovernorHeaders) => "axum + tower_governor with headers",
+            Self::Axum(AxumKind::LimitsXRatelimit) => "axum + our layer by limits, X-RateLimit-*",
             Self::Axum(AxumKind::Limits) => "axum + our layer by limits",
             Self::Axum(AxumKind::Rules) => "axum + our layer by rules",
-            Self::Nginx(NginxKind::Plain) => "nginx",
-            Self::Nginx(NginxKind::LimitReq) => "nginx + limit_req",
-            Self::Nginx(NginxKind::AuthRequest) => "nginx + auth_request to tidegate",
+            Self::Nginx(NginxTask::Proxy, NginxKind::Plain) => "nginx proxy",
+            Self::Nginx(NginxTask::Proxy, NginxKind::LimitReq) => "nginx proxy + limit_req",
+            Self::Nginx(NginxTask::Proxy, NginxKind::AuthRequest) => "nginx proxy + auth_request to tidegate",
+            Self::Nginx(NginxTask::File, NginxKind::Plain) => "nginx file",
+            Self::Nginx(NginxTask::File, NginxKind::LimitReq) => "nginx file + limit_req",
+            Self::Nginx(NginxTask::File, NginxKind::AuthRequest) => "nginx file + auth_request to tidegate",
         }
     }
 
@@ -87,27 +108,32 @@ impl Contender {
     pub(super) const fn plain(self) -> Self {
         match self {
             Self::Axum(_) => Self::Axum(AxumKind::Plain),
-            Self::Nginx(_) => Self::Nginx(NginxKind::Plain),
+            Self::Nginx(task, _) => Self::Nginx(task, NginxKind::Plain),
         }
     }
 
     pub(super) fn start(self, options: &Options, scratch: &ScratchDir) -> Result<Running, String> {
         let ports = Ports::free().map_err(|error| error.to_string())?;
-        let mut processes = Vec::new();
+        let (mut processes, mut application) = (Vec::new(), None);
         let command = match self {
             Self::Axum(kind) => axum(kind, ports.http)?,
-            Self::Nginx(kind) => {
-                let socket = scratch.path("tidegate.sock");
+            Self::Nginx(task, kind) => {
+                let socket = scratch.path(&format!("tidegate-{}.sock", ports.http));
+                if task == NginxTask::Proxy {
+                    let (plain, name) = (axum(AxumKind::Plain, ports.grpc)?, format!("app-{}", ports.grpc));
+                    application = Some(ChildProcess::start(plain, &name, &[ports.grpc], scratch)?);
+                }
+                let application_port = (task == NginxTask::Proxy).then_some(ports.grpc);
                 if kind == NginxKind::AuthRequest {
                     let serve = nginx::tidegate(options, &socket, ports.other[0], scratch)?;
                     processes.push(ChildProcess::start(serve, "tidegate", &[ports.other[0]], scratch)?);
                 }
-                nginx::command(kind, ports.http, &socket, scratch)?
+                nginx::command(kind, ports.http, application_port, &socket, scratch)?
             }
         };
         let name = format!("proxy-{}", ports.http);
         processes.push(ChildProcess::start(command, &name, &[ports.http], scratch)?);
-        Ok(Running { processes, port: ports.http })
+        Ok(Running { processes, _application: application, port: ports.http })
     }
 }
 

@@ -9,10 +9,11 @@ use crate::scratch::ScratchDir;
 
 const RULES: &str = "{ domain: web, rules: [ { name: per-ip, key: [ip], limit: 100000000 per second } ] }";
 
-/// nginx that answers by itself, with one process.
+/// nginx with one process, in front of an application or with a file of its own.
 pub(super) fn command(
     kind: NginxKind,
     port: u16,
+    application_port: Option<u16>,
     socket: &Path,
     scratch: &ScratchDir,
 ) -> Result<Command, String> {
@@ -41,14 +42,21 @@ pub(super) fn command(
         ),
     };
     let directory = scratch.path("nginx");
+    let (upstream, task) = match application_port {
+        Some(port) => (
+            format!("upstream application {{ server 127.0.0.1:{port}; keepalive 32; }}"),
+            "proxy_pass http://application; proxy_http_version 1.1; proxy_set_header Connection \"\";".to_owned(),
+        ),
+        None => (String::new(), format!("root {}/html;", directory.display())),
+    };
     let config = format!(
         "daemon off;\nmaster_process off;\npid {directory}/nginx-{port}.pid;\nerror_log stderr error;\n\
          events {{ worker_connections 1024; }}\nhttp {{\n\
          \x20 access_log off;\n  keepalive_requests 1000000000;\n\
          \x20 client_body_temp_path {directory};\n  proxy_temp_path {directory};\n  fastcgi_temp_path {directory};\n\
          \x20 uwsgi_temp_path {directory};\n  scgi_temp_path {directory};\n\
-         \x20 {http}\n  server {{\n    listen 127.0.0.1:{port};\n\
-         \x20   location / {{ {location} root {directory}/html; }}\n    {more}\n  }}\n}}\n",
+         \x20 {http}\n  {upstream}\n  server {{\n    listen 127.0.0.1:{port};\n\
+         \x20   location / {{ {location} {task} }}\n    {more}\n  }}\n}}\n",
         directory = directory.display(),
     );
     let failed = |error: std::io::Error| error.to_string();

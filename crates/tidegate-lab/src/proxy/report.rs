@@ -1,6 +1,6 @@
 //! The table and the goals.
 
-use super::contender::{AxumKind, Contender, NginxKind};
+use super::contender::{AxumKind, Contender, NginxKind, NginxTask};
 use crate::cpu::Cpu;
 use crate::goals::{Goal, Wanted};
 use crate::measure::median;
@@ -69,11 +69,18 @@ pub(super) fn table(all: &[ContenderTurns], missing: &[String]) -> Table {
 }
 
 /// Each goal: a contender, what it is compared with, and the most that the ratio may be.
-const GOALS: [(Contender, Contender, f64); 3] = [
-    (Contender::Axum(AxumKind::LimitsNoHeaders), Contender::Axum(AxumKind::Governor), 1.0),
-    (Contender::Axum(AxumKind::Limits), Contender::Axum(AxumKind::GovernorHeaders), 1.0),
-    (Contender::Nginx(NginxKind::AuthRequest), Contender::Nginx(NginxKind::Plain), 1.6),
-];
+const GOALS: [(Contender, Contender, f64); 4] = {
+    use AxumKind::{Governor, GovernorHeaders, LimitsNoHeaders, LimitsXRatelimit};
+    const fn nginx(task: NginxTask) -> (Contender, Contender, f64) {
+        (Contender::Nginx(task, NginxKind::AuthRequest), Contender::Nginx(task, NginxKind::Plain), 1.6)
+    }
+    [
+        (Contender::Axum(LimitsNoHeaders), Contender::Axum(Governor), 1.0),
+        (Contender::Axum(LimitsXRatelimit), Contender::Axum(GovernorHeaders), 1.0),
+        nginx(NginxTask::Proxy),
+        nginx(NginxTask::File),
+    ]
+};
 
 pub(super) fn goals(all: &[ContenderTurns]) -> Vec<Goal> {
     let goal = |(own, other, most): (Contender, Contender, f64)| Goal {

@@ -37,7 +37,8 @@ pub struct RequestAnswer {
 /// A decided request.
 #[derive(Debug)]
 pub struct Decided {
-    pub(super) answer: RequestAnswer,
+    /// None if the request simply passes. Boxed, because a decision is moved several times.
+    pub(super) answer: Option<Box<RequestAnswer>>,
     pub(super) headers: HeaderLines,
     pub(super) slot: Option<Slot>,
 }
@@ -65,11 +66,10 @@ pub(super) struct HeaderLines {
 }
 
 impl RequestAnswer {
-    /// A request that simply passes.
-    #[inline]
-    pub(super) fn allowed(remaining: u64) -> Self {
+    /// A request that passes.
+    pub(super) fn passes(kind: AnswerKind, remaining: u64) -> Self {
         Self {
-            kind: AnswerKind::Allowed,
+            kind,
             problem: None,
             remaining,
             retry_after: Wait::NONE,
@@ -88,15 +88,28 @@ impl RequestAnswer {
             _ => AnswerKind::Denied,
         };
         let detail = detail.into();
-        Self { kind, problem: Some(problem), retry_after, detail, ..Self::allowed(0) }
+        Self { problem: Some(problem), retry_after, detail, ..Self::passes(kind, 0) }
     }
 }
 
 impl Decided {
+    /// Whether the request reaches the inner service, marked or not.
+    #[inline]
+    pub(super) fn passes(&self) -> bool {
+        self.answer.as_ref().is_none_or(|answer| answer.kind.passes())
+    }
+
+    /// Records how long the request was held.
+    pub(super) fn set_waited(&mut self, waited: Nanos) {
+        if let Some(answer) = &mut self.answer {
+            answer.waited = waited;
+        }
+    }
+
     /// A request that does not pass, without headers about limits.
     #[cold]
     pub(super) fn refused(problem: ProblemKind, retry_after: Wait, detail: impl Into<Box<str>>) -> Self {
-        let answer = RequestAnswer::refused(problem, retry_after, detail);
+        let answer = Some(Box::new(RequestAnswer::refused(problem, retry_after, detail)));
         let mut headers = HeaderLines::default();
         if let Some(span) = retry_after.span().filter(|_| retry_after > Wait::NONE) {
             headers.values = span.seconds_rounded_up().to_string();

@@ -58,7 +58,7 @@ struct Passing {
     headers: HeaderLines,
     slot: Option<Slot>,
     /// None if the request is simply allowed.
-    mark: Option<RequestAnswer>,
+    mark: Option<Box<RequestAnswer>>,
 }
 
 impl<S, B> ResponseFuture<S, B>
@@ -101,14 +101,13 @@ where
         is_grpc: bool,
     ) -> Self {
         let Decided { answer, headers, slot } = decided;
-        let mark = match answer.kind {
-            AnswerKind::Allowed => None,
-            kind if kind.passes() => Some(answer),
-            AnswerKind::ShadowBanned if hooks.shadow_ban == ShadowBan::Mark => Some(answer),
-            _ => return Self::answered(&answer, headers, hooks, is_grpc),
-        };
+        let mark = answer;
         if let Some(answer) = &mark {
-            request.extensions_mut().insert(answer.clone());
+            let is_marked = answer.kind == AnswerKind::ShadowBanned && hooks.shadow_ban == ShadowBan::Mark;
+            if !answer.kind.passes() && !is_marked {
+                return Self::answered(answer, headers, hooks, is_grpc);
+            }
+            request.extensions_mut().insert(RequestAnswer::clone(answer));
         }
         Self::Calling { future: inner.call(request), passing: Some(Passing { headers, slot, mark }) }
     }
@@ -170,7 +169,7 @@ impl Passing {
             if matches!(answer.kind, AnswerKind::Soft | AnswerKind::OverQuota) {
                 response.headers_mut().insert(DECISION, HeaderValue::from_static(answer.kind.as_str()));
             }
-            response.extensions_mut().insert(answer);
+            response.extensions_mut().insert(*answer);
         }
         response.map(|body| LimitedBody::inner(body, slot))
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tidegate_core::headers::HeaderDialect;
 use tidegate_core::problem::ProblemKind;
 use tidegate_core::rules::OnMissingKey;
-use tidegate_core::{Decision, Timestamp, Wait};
+use tidegate_core::{AnswerKind, Decision, Timestamp, Wait};
 
 use super::answer::{Decide, Decided, Deciding, HeaderLines, RequestAnswer};
 use super::slots::{LeaseGuard, Renewing, SlotKeeper};
@@ -73,13 +73,13 @@ where
                 Err(refused) => return refused_decision(&limiter, dialect, &refused),
             };
             let mut decided = decided(&limiter, dialect, admitted.decision(), now);
-            decided.answer.waited = admitted.waited().into();
+            decided.set_waited(admitted.waited().into());
             let delay = admitted.decision().delay;
             decided.slot = slots.hold(admitted);
             // A request that waited in the queue has already been held for its delay.
             if max_wait.is_none() && delay.get() > 0 {
                 limiter.clock().sleep_until(now.saturating_add(delay)).await;
-                decided.answer.waited = delay;
+                decided.set_waited(delay);
             }
             decided
         }))
@@ -100,8 +100,7 @@ where
             (Some(key), _) => key.as_ref(),
             (None, OnMissingKey::Shared) => SHARED_KEY,
             (None, OnMissingKey::Skip) => {
-                let answer = RequestAnswer::allowed(u64::MAX);
-                return Deciding::Now(Decided { answer, headers: HeaderLines::default(), slot: None });
+                return Deciding::Now(Decided { answer: None, headers: HeaderLines::default(), slot: None });
             }
             (None, OnMissingKey::Deny) => {
                 let detail = "the request lacks the key of the limit";
@@ -136,7 +135,7 @@ where
     S: Store + 'static,
 {
     let sleep_until = now.saturating_add(decision.delay);
-    decided.answer.waited = decision.delay;
+    decided.set_waited(decision.delay);
     let limiter = Arc::clone(limiter);
     Deciding::Later(Box::pin(async move {
         limiter.clock().sleep_until(sleep_until).await;
@@ -156,11 +155,7 @@ fn decided<C: Timer, S: Store>(
         headers.values.reserve(HEADER_BYTES);
         headers.ends = decision.write_headers(&mut headers.values, limiter.limits_at(now), dialect);
     }
-    let mut answer = match decision.is_allowed() {
-        true => RequestAnswer::allowed(decision.remaining),
-        false => denied_answer(limiter, decision, now),
-    };
-    answer.degraded = decision.degraded;
+    let answer = (!decision.is_allowed() || decision.degraded).then(|| Box::new(answer(limiter, decision, now)));
     Decided { answer, headers, slot: None }
 }
 
@@ -168,11 +163,15 @@ fn decided<C: Timer, S: Store>(
 const HEADER_BYTES: usize = 48;
 
 #[cold]
-fn denied_answer<C: Timer, S: Store>(
+fn answer<C: Timer, S: Store>(
     limiter: &Limiter<C, S>,
     decision: &Decision,
     now: Timestamp,
 ) -> RequestAnswer {
+    if decision.is_allowed() {
+        let passes = RequestAnswer::passes(AnswerKind::Allowed, decision.remaining);
+        return RequestAnswer { degraded: decision.degraded, ..passes };
+    }
     let detail = match decision.retry_after_seconds() {
         Some(seconds) => format!("the limit is exceeded; try again in {seconds} s"),
         None => "the limit never admits a request of this cost".to_owned(),
@@ -181,6 +180,7 @@ fn denied_answer<C: Timer, S: Store>(
     let limit = limiter.limits_at(now).nth(decision.decided_by);
     let name = limit.and_then(|limit| limit.name()).map(str::to_owned);
     answer.violated_policies.push(name.unwrap_or_else(|| (decision.decided_by + 1).to_string()).into());
+    answer.degraded = decision.degraded;
     answer
 }
 
@@ -196,7 +196,9 @@ fn refused_decision<C: Timer, S: Store>(
         Refused::Store(_) | Refused::LeaseMemoryFull | Refused::PlanFull => {
             let retry_after = refused.retry_after().unwrap_or(Wait::NEVER);
             let mut decided = Decided::refused(ProblemKind::Unavailable, retry_after, refused.to_string());
-            decided.answer.degraded = matches!(refused, Refused::Store(_));
+            if let Some(answer) = &mut decided.answer {
+                answer.degraded = matches!(refused, Refused::Store(_));
+            }
             decided
         }
         _ => {

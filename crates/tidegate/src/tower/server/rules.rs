@@ -135,9 +135,10 @@ where
     C: Timer + Send + Sync + 'static,
     S: Store + 'static,
 {
-    if decided.answer.kind.passes() && delay.get() > 0 {
+    if decided.passes() && delay.get() > 0 {
         engine.clock().sleep_until(engine.clock().now().saturating_add(delay)).await;
-        decided.answer.waited = Nanos::new(decided.answer.waited.get() + delay.get());
+        let waited = decided.answer.as_ref().map_or(Nanos::ZERO, |answer| answer.waited);
+        decided.set_waited(Nanos::new(waited.get() + delay.get()));
     }
 }
 
@@ -148,15 +149,21 @@ fn decided(output: &DecideOutput, dialect: HeaderDialect) -> Decided {
         headers.values.reserve(HEADER_BYTES);
         headers.ends = write_headers(&mut headers.values, answer, dialect);
     }
-    let mut request_answer = match answer.kind {
-        AnswerKind::Denied | AnswerKind::Unavailable => refused_answer(answer),
-        kind => RequestAnswer { kind, ..RequestAnswer::allowed(answer.remaining) },
-    };
-    (request_answer.degraded, request_answer.waited) = (answer.degraded, output.waited);
-    Decided { answer: request_answer, headers, slot: None }
+    let is_plain = answer.kind == AnswerKind::Allowed && !answer.degraded;
+    let answer = (!is_plain).then(|| Box::new(request_answer(output)));
+    Decided { answer, headers, slot: None }
 }
 
 #[cold]
+fn request_answer(output: &DecideOutput) -> RequestAnswer {
+    let answer = &output.answer;
+    let request_answer = match answer.kind {
+        AnswerKind::Denied | AnswerKind::Unavailable => refused_answer(answer),
+        kind => RequestAnswer::passes(kind, answer.remaining),
+    };
+    RequestAnswer { degraded: answer.degraded, waited: output.waited, ..request_answer }
+}
+
 fn refused_answer(answer: &Answer) -> RequestAnswer {
     let problem = match answer.kind {
         AnswerKind::Unavailable => ProblemKind::Unavailable,

@@ -47,7 +47,7 @@ where
         let head = RequestHead::new(&request);
         match self.decide.decide(&head) {
             Deciding::Now(decided) => {
-                let is_grpc = !decided.answer.kind.passes() && is_grpc(&head);
+                let is_grpc = !decided.passes() && is_grpc(&head);
                 ResponseFuture::decided(decided, request, &mut self.inner, &self.hooks, is_grpc)
             }
             Deciding::Later(deciding) => {
