@@ -2,12 +2,14 @@
 //!
 //! `scripts/fuzz` searches for inputs. The tests here replay the inputs in `fuzz/corpus`, without a fuzzer.
 
+mod http_request;
 mod identity;
 mod json_request;
 mod patterns;
 mod resp;
 mod rules_file;
 
+pub use http_request::http_request;
 pub use identity::identity;
 pub use json_request::json_request;
 pub use patterns::patterns;

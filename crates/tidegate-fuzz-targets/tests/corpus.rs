@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::{fs, str};
 
-use tidegate_fuzz_targets::{identity, json_request, patterns, resp, rules_file};
+use tidegate_fuzz_targets::{http_request, identity, json_request, patterns, resp, rules_file};
 
 /// The files of a directory of the project, by name.
 fn files(directory: &str) -> Vec<(PathBuf, Vec<u8>)> {
@@ -41,6 +41,11 @@ fn the_resp_target_accepts_its_corpus() {
 #[test]
 fn the_identity_target_accepts_its_corpus() {
     replay("fuzz/corpus/identity", identity);
+}
+
+#[test]
+fn the_http_request_target_accepts_its_corpus() {
+    replay("fuzz/corpus/http_request", http_request);
 }
 
 #[test]

@@ -45,7 +45,8 @@ pub(super) fn command(
     let (upstream, task) = match application_port {
         Some(port) => (
             format!("upstream application {{ server 127.0.0.1:{port}; keepalive 32; }}"),
-            "proxy_pass http://application; proxy_http_version 1.1; proxy_set_header Connection \"\";".to_owned(),
+            "proxy_pass http://application; proxy_http_version 1.1; proxy_set_header Connection \"\";"
+                .to_owned(),
         ),
         None => (String::new(), format!("root {}/html;", directory.display())),
     };

@@ -49,6 +49,7 @@ pub mod settings;
 mod shared_instant;
 pub mod status;
 pub mod stored_rules;
+pub mod token_keys;
 pub mod unknown_domains;
 
 pub use app::App;

@@ -63,7 +63,8 @@ impl BoundListeners {
                         true => ProxyProtocol::Required,
                         false => ProxyProtocol::Off,
                     };
-                    let http = http.with_forward_auth(forward_auth.forward_auth());
+                    let http =
+                        http.with_forward_auth(forward_auth.forward_auth(settings.token_keys.as_ref()));
                     task.spawn(http.with_proxy_protocol(proxy_protocol));
                 }
                 Protocol::Grpc => task.spawn(Grpc::with_options(Arc::clone(app), bounds, details)),

@@ -122,6 +122,9 @@ async fn serve(settings: &Settings, server: &mut RunningServer) -> Result<DrainR
     if app.stored_rules.is_some() {
         tasks::spawn(&app, "stored rules", stored_rules::watch(Arc::clone(&app)));
     }
+    if let Some(keys) = settings.token_keys.clone() {
+        tasks::spawn(&app, "token keys", keys.watch(Arc::clone(&app)));
+    }
     tasks::spawn(&app, "freed memory", freed_memory::watch(Arc::clone(&app)));
     tasks::spawn(&app, "failed logins", failed_logins::report_suppressed(Arc::clone(&app)));
     if let Some(writer) = &server.snapshots {

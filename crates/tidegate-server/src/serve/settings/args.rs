@@ -13,7 +13,7 @@ use super::values::{
     self, CountingMode, LogFormat, LogKeys, LogLevel, MetricsAccess, NegativeHits, PrintAddresses,
     ProtectedMode, RateLimitHeaders, RlsDetails, UnknownDomain,
 };
-use super::{EnvoyRatelimitEnv, ForwardAuthArgs, LeaseStoreLocation, Secret, StoreLocation};
+use super::{EnvoyRatelimitEnv, ForwardAuthArgs, LeaseStoreLocation, Secret, StoreLocation, TokenArgs};
 use crate::config_store::ConfigStoreLocation;
 use crate::serve::listen::Address;
 use crate::size::ByteSize;
@@ -309,6 +309,10 @@ pub struct ServeArgs {
     /// How proxies ask, and where the attributes of their requests come from
     #[command(flatten)]
     pub forward_auth: ForwardAuthArgs,
+
+    /// Which tokens of users are accepted
+    #[command(flatten)]
+    pub tokens: TokenArgs,
 
     /// Maximum connections per listener, reduced if the limit of open files is too low; more are closed immediately
     #[arg(long, env = "TIDEGATE_CONNECTIONS_MAX", value_name = "NUMBER", default_value_t = CONNECTIONS_MAX_DEFAULT,

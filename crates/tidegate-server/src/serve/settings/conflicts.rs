@@ -171,6 +171,19 @@ fn check_forward_auth(args: &ServeArgs, conflicts: &mut Vec<String>) {
     {
         conflicts.push(format!("trusted_proxies: {error}"));
     }
+    let has_keys = args.tokens.jwt_keys_file.is_some() || args.tokens.jwt_keys_url.is_some();
+    match (settings.uses_claims(), has_keys) {
+        (true, false) => conflicts.push(
+            "a claim is an attribute, but there are no keys to verify tokens with (hint: set --jwt-keys-file or \
+             --jwt-keys-url)"
+                .to_owned(),
+        ),
+        (false, true) => conflicts.push(
+            "there are keys of tokens, but no attribute is a claim (hint: set --user-from claim:sub, or remove the keys)"
+                .to_owned(),
+        ),
+        _ => {}
+    }
     if settings.http_proxy_protocol && matches!(args.http, Address::Tls(_)) {
         conflicts.push(
             "http_proxy_protocol cannot be used with a `tls:` address (hint: end TLS in the proxy, and listen on a plain \

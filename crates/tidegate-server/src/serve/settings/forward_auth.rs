@@ -4,6 +4,7 @@ use clap::{ArgAction, Args, ValueEnum};
 use tidegate::identity::{ClientAddress, ForwardedHeader, HOPS_MAX, Identity, Net, NetSet, Source};
 
 use crate::serve::http::forward_auth::ForwardAuth;
+use crate::serve::token_keys::TokenKeys;
 
 /// The settings.
 #[derive(Clone, Debug, Args)]
@@ -78,9 +79,18 @@ pub enum ForwardedHeaderName {
 
 impl ForwardAuthArgs {
     /// How to answer proxies, if that is on.
-    pub fn forward_auth(&self) -> Option<ForwardAuth> {
-        let domain = self.forward_auth_domain.clone()?;
-        Some(ForwardAuth { domain, source: self.forward_auth_source, identity: self.identity() })
+    pub fn forward_auth(&self, token_keys: Option<&TokenKeys>) -> Option<ForwardAuth> {
+        let domain = self.forward_auth_domain.as_deref()?;
+        let identity = match token_keys {
+            Some(keys) => self.identity().with_tokens(keys.verifier()),
+            None => self.identity(),
+        };
+        Some(ForwardAuth::new(domain, self.forward_auth_source, identity))
+    }
+
+    /// Whether an attribute is a claim of a token.
+    pub fn uses_claims(&self) -> bool {
+        self.identity().uses_claims()
     }
 
     /// Names of settings that need `forward_auth_domain` and are set without it.

@@ -4,7 +4,7 @@
 //! args.rs         all settings: flag, environment variable, default and help
 //! values.rs       types and parsers of their values; secret.rs for secrets, store.rs for the URL of a store,
 //!                 lease_store.rs for that of a store of leases
-//! forward_auth.rs the settings of forward auth, and what they mean
+//! forward_auth.rs the settings of forward auth, and what they mean; tokens.rs those of tokens
 //! file.rs         reads the settings file, by the definitions in args.rs
 //! environment.rs  names the variable of a bad value, finds misspelled variables
 //! envoy_ratelimit/ the environment variables of envoyproxy/ratelimit
@@ -20,6 +20,7 @@ mod forward_auth;
 mod lease_store;
 mod secret;
 mod store;
+mod tokens;
 mod values;
 
 use std::ffi::OsString;
@@ -35,6 +36,7 @@ use tidegate::rules::{LoadOptions, Report};
 
 use crate::json::RequestBounds;
 use crate::regular_file;
+use crate::serve::token_keys::TokenKeys;
 use file::FileError;
 
 pub use args::{CONNECTIONS_MAX_DEFAULT, ServeArgs};
@@ -47,6 +49,7 @@ pub use forward_auth::{ForwardAuthArgs, ForwardAuthSource, ForwardedHeaderName};
 pub use lease_store::LeaseStoreLocation;
 pub use secret::{EmptySecret, Secret};
 pub use store::StoreLocation;
+pub use tokens::TokenArgs;
 pub use values::{
     CountingMode, LogFormat, LogKeys, LogLevel, MetricsAccess, NegativeHits, PrintAddresses, ProtectedMode,
     RateLimitHeaders, RlsDetails, UnknownDomain,
@@ -70,6 +73,8 @@ pub struct Settings {
     pub store: Option<RedisSettings>,
     /// The etcd for leases, unless they are where counters are.
     pub lease_store: Option<EtcdSettings>,
+    /// The keys of tokens, if users come from tokens.
+    pub token_keys: Option<TokenKeys>,
     /// What the environment has that is ignored, for the log.
     pub warnings: Vec<String>,
 }
@@ -171,6 +176,10 @@ impl Settings {
             problems.push(problem);
             None
         });
+        let token_keys = args.tokens.token_keys().unwrap_or_else(|problem| {
+            problems.push(problem);
+            None
+        });
         if !problems.is_empty() {
             return Err(SettingsError::Problems(problems));
         }
@@ -179,6 +188,7 @@ impl Settings {
             resp_password: args.resp_password.clone().or(resp_password),
             store,
             lease_store,
+            token_keys,
             warnings: Vec::new(),
             args,
         })

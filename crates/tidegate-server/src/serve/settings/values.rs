@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use tidegate::WAITERS_MAX;
 use tidegate::headers::HeaderDialect;
+use tidegate::identity::jwt::LEEWAY_MAX;
 use tidegate::rules::Counting;
 use tidegate::snapshot::SNAPSHOT_EVERY_MIN;
 use tidegate_core::PLAN_CHARGES_MAX;
@@ -250,6 +251,11 @@ pub fn drain_timeout(text: &str) -> Result<Duration, String> {
 /// Parses `--store-timeout`.
 pub fn store_timeout(text: &str) -> Result<Duration, String> {
     parse_duration_between(text, STORE_TIMEOUT_MIN, STORE_TIMEOUT_MAX)
+}
+
+/// Parses `--jwt-leeway`.
+pub fn jwt_leeway(text: &str) -> Result<Duration, String> {
+    if text == "0" { Ok(Duration::ZERO) } else { parse_duration_between(text, Duration::ZERO, LEEWAY_MAX) }
 }
 
 /// Parses `--store-namespace`. Braces are not allowed, because a cluster would use them to choose the slot.

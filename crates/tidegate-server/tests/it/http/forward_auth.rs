@@ -21,7 +21,7 @@ fn server_with(rules: &str, source: ForwardAuthSource, hops: u8) -> Server {
     let identity = Identity::default()
         .with_client_address(ClientAddress::trusted_hops(ForwardedHeader::XForwardedFor, hops))
         .with_user(Source::header("x-user"));
-    let forward_auth = Some(ForwardAuth { domain: "web".into(), source, identity });
+    let forward_auth = Some(ForwardAuth::new("web", source, identity));
     Server::with(rules, ServerOptions { forward_auth, ..ServerOptions::default() })
 }
 
@@ -320,8 +320,7 @@ rules:
 
 #[test]
 fn proxy_protocol_names_the_client() {
-    let identity = Identity::default();
-    let forward_auth = Some(ForwardAuth { domain: "web".into(), source: ForwardAuthSource::Nginx, identity });
+    let forward_auth = Some(ForwardAuth::new("web", ForwardAuthSource::Nginx, Identity::default()));
     let options =
         ServerOptions { forward_auth, proxy_protocol: ProxyProtocol::Required, ..ServerOptions::default() };
     let server = Server::with(WEB, options);

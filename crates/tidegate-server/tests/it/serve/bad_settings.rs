@@ -36,6 +36,9 @@ fn values_of_flags() {
         ("--negative-hits", "yes", "[possible values: reject, refund]"),
         ("--log-denials", "-1", "invalid value '-1'"),
         ("--forward-auth-source", "apache", "[possible values: any, nginx, traefik, caddy, haproxy]"),
+        ("--jwt-keys-url", "jwks.json", "`jwks.json` is not a URL of keys (hint: https://"),
+        ("--jwt-algorithms", "none", "write one of RS256"),
+        ("--jwt-leeway", "1h", "`1h` is too long"),
         ("--trusted-hops", "33", "33 is not in 0..=32"),
         ("--trusted-proxies", "10.0.0.1/8", "`10.0.0.1/8` is within a block"),
         ("--user-from", "cookie", "`claim:NAME`, `api-key:HEADER`, `header:HEADER` or `basic`"),
@@ -124,7 +127,22 @@ fn invalid_settings_files() {
 
 #[test]
 fn conflicting_settings() {
-    let cases: [(&[&str], &str, &str); 13] = [
+    let cases: [(&[&str], &str, &str); 16] = [
+        (
+            &["--forward-auth-domain", "web", "--user-from", "claim:sub"],
+            "there are no keys to verify tokens with",
+            "--jwt-keys-file",
+        ),
+        (
+            &["--forward-auth-domain", "web", "--jwt-keys-url", "http://127.0.0.1:1/jwks"],
+            "no attribute is a claim",
+            "--user-from claim:sub",
+        ),
+        (
+            &["--forward-auth-domain", "web", "--user-from", "claim:sub", "--jwt-keys-file", "no-such.json"],
+            "jwt_keys_file `no-such.json`: cannot read it",
+            "check the path",
+        ),
         (&["--trusted-hops", "1"], "trusted_hops is set, but forward auth is off", "--forward-auth-domain"),
         (
             &["--forward-auth-domain", "web", "--trusted-hops", "1", "--trusted-proxies", "10.0.0.0/8"],

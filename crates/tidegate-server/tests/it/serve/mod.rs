@@ -23,6 +23,7 @@ mod startup_warnings;
 mod stored_rules;
 mod system_limits;
 mod tls;
+mod tokens;
 
 use crate::support::{Directory, wait_until};
 use server::{Server, run_to_exit};

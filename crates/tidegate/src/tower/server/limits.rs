@@ -155,7 +155,8 @@ fn decided<C: Timer, S: Store>(
         headers.values.reserve(HEADER_BYTES);
         headers.ends = decision.write_headers(&mut headers.values, limiter.limits_at(now), dialect);
     }
-    let answer = (!decision.is_allowed() || decision.degraded).then(|| Box::new(answer(limiter, decision, now)));
+    let answer =
+        (!decision.is_allowed() || decision.degraded).then(|| Box::new(answer(limiter, decision, now)));
     Decided { answer, headers, slot: None }
 }
 
@@ -163,11 +164,7 @@ fn decided<C: Timer, S: Store>(
 const HEADER_BYTES: usize = 48;
 
 #[cold]
-fn answer<C: Timer, S: Store>(
-    limiter: &Limiter<C, S>,
-    decision: &Decision,
-    now: Timestamp,
-) -> RequestAnswer {
+fn answer<C: Timer, S: Store>(limiter: &Limiter<C, S>, decision: &Decision, now: Timestamp) -> RequestAnswer {
     if decision.is_allowed() {
         let passes = RequestAnswer::passes(AnswerKind::Allowed, decision.remaining);
         return RequestAnswer { degraded: decision.degraded, ..passes };

@@ -101,6 +101,7 @@ enum DirectEnd {
 }
 
 /// What became of a request.
+#[derive(Clone, Copy)]
 enum CheckStep {
     Answered,
     /// Nothing was charged.

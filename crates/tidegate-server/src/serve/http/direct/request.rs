@@ -20,7 +20,7 @@ const PATH: &str = "/v1/check";
 const VERSION: u8 = 1;
 
 /// What the input starts with.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Arrived<'i, 'h> {
     /// A whole check of this size. Its body may still be anything.
     Check { body: &'i [u8], request_bytes: usize },

@@ -17,11 +17,12 @@ mod original_request;
 mod reply;
 
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use hyper::header::HeaderMap;
 use tidegate::Timestamp;
 use tidegate::engine::ActiveRules;
-use tidegate::identity::{Attributes, Headers, HttpRequest, Identity};
+use tidegate::identity::{Attributes, Headers, HttpRequest, Identity, SelfCheck, SelfChecks};
 use tidegate::rules::{Descriptor, Request};
 use tidegate::{DecideOutput, EngineError};
 
@@ -31,7 +32,7 @@ use crate::serve::{App, Protocol, SharedInstant};
 use original_request::OriginalRequest;
 
 pub(super) use client_headers::{HeaderMapLines, ParsedLines};
-pub(super) use original_request::OriginalRequestError;
+pub use original_request::OriginalRequestError;
 pub(super) use reply::{DenyStatus, decided_reply, not_configured};
 
 /// The path of the endpoint.
@@ -41,26 +42,43 @@ const HEADERS_MAX: usize = 200;
 /// The cost of a request.
 const COST: u64 = 1;
 
+/// One in this many requests is looked at for hints at wrong settings.
+const OBSERVED_EVERY: u32 = 64;
+
 /// How proxies ask.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct ForwardAuth {
     /// The domain whose rules apply.
-    pub domain: Box<str>,
+    domain: Box<str>,
     /// Which headers say what the client requested.
-    pub source: ForwardAuthSource,
+    source: ForwardAuthSource,
     /// Where the attributes come from.
-    pub identity: Identity,
+    identity: Identity,
+    self_checks: SelfChecks,
+    /// Requests so far. Threads may overwrite each other: a sample is enough.
+    requests: AtomicU32,
 }
 
 impl ForwardAuth {
+    /// By the rules of this domain.
+    pub fn new(domain: &str, source: ForwardAuthSource, identity: Identity) -> Self {
+        let (self_checks, requests) = (SelfChecks::default(), AtomicU32::new(0));
+        Self { domain: domain.into(), source, identity, self_checks, requests }
+    }
+
     /// The attributes of the client's request. `rules` name the headers that are needed.
-    pub(super) fn attributes<'a, H: Headers>(
+    pub fn attributes<'a, H: Headers>(
         &self,
         headers: &'a H,
         peer: Option<IpAddr>,
         rules: &'a ActiveRules,
         now: Timestamp,
     ) -> Result<Attributes<'a>, OriginalRequestError> {
+        if let Some(found) =
+            self.self_checks.observe_headers(self.identity.client_address_settings(), headers)
+        {
+            warn(found);
+        }
         let OriginalRequest { method, target, host } = OriginalRequest::read(self.source, headers)?;
         let request = HttpRequest { method, target, host, peer, headers };
         let named = rules.domain(&self.domain).map(|domain| domain.named_attributes());
@@ -91,8 +109,10 @@ impl ForwardAuth {
         let entries = attributes.entries();
         let descriptors = [Descriptor::new(&entries, COST)];
         let request = Request { domain: &self.domain, descriptors: &descriptors };
-        let decided =
-            app.check_with(Protocol::Http, &request, &mut instant, |output| decided_reply(app, output));
+        let decided = app.check_with(Protocol::Http, &request, &mut instant, |output| {
+            self.observe(output, &descriptors[0]);
+            decided_reply(app, output)
+        });
         Ok(match decided {
             Ok(reply) => reply,
             Err(pending) => {
@@ -117,6 +137,30 @@ impl ForwardAuth {
         let entries = attributes.entries();
         let descriptors = [Descriptor::new(&entries, COST)];
         let request = Request { domain: &self.domain, descriptors: &descriptors };
-        app.check_at_once(Protocol::Http, &request, now, then)
+        app.check_at_once(Protocol::Http, &request, now, |output| {
+            self.observe(output, &descriptors[0]);
+            then(output)
+        })
     }
+
+    /// Looks for hints at wrong settings in the keys of some requests.
+    #[inline]
+    fn observe(&self, output: Result<&DecideOutput, &EngineError>, descriptor: &Descriptor<'_>) {
+        let requests = self.requests.load(Ordering::Relaxed);
+        self.requests.store(requests.wrapping_add(1), Ordering::Relaxed);
+        if let (Ok(output), 0) = (output, requests % OBSERVED_EVERY) {
+            for limit in output.answer.limits() {
+                if let Some(found) =
+                    self.self_checks.observe_key(&limit.rule.name, &limit.limit.key, descriptor)
+                {
+                    warn(found);
+                }
+            }
+        }
+    }
+}
+
+#[cold]
+fn warn(found: SelfCheck) {
+    tracing::warn!(code = found.code(), "{found}");
 }

@@ -17,11 +17,19 @@ pub(super) struct OriginalRequest<'h> {
 
 /// Why the client's request is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum OriginalRequestError {
+pub enum OriginalRequestError {
     /// The proxy did not send a header that the source requires.
-    Missing { header: &'static str, source: ForwardAuthSource },
+    Missing {
+        /// Its name.
+        header: &'static str,
+        /// The source.
+        source: ForwardAuthSource,
+    },
     /// A header has several lines, one of which may be the client's.
-    Repeated { header: &'static str },
+    Repeated {
+        /// Its name.
+        header: &'static str,
+    },
     /// The method is not text.
     Method,
     /// The path has no single meaning.
