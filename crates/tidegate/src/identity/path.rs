@@ -26,7 +26,8 @@ pub enum PathError {
     Slash,
     /// NUL or another control character.
     Control,
-    /// `..` after an empty segment, or a dot segment with parameters (`..;x`): upstreams resolve these differently.
+    /// `..` after an empty segment or an encoded dot segment, or a dot segment with parameters (`..;x`): upstreams resolve
+    /// these differently.
     DotSegment,
 }
 
@@ -52,7 +53,7 @@ pub fn normal_path(target: &[u8]) -> Result<Cow<'_, str>, PathError> {
     if let Some(path) = as_normal(path) {
         return Ok(Cow::Borrowed(path));
     }
-    resolve_segments(&recode(path)?).map(Cow::Owned)
+    resolve_segments(path, &recode(path)?).map(Cow::Owned)
 }
 
 /// The parts of a request target.
@@ -145,13 +146,24 @@ fn recode(path: &[u8]) -> Result<Vec<u8>, PathError> {
     Ok(recoded)
 }
 
-/// Removes parameters, empty segments and dot segments.
-fn resolve_segments(path: &[u8]) -> Result<String, PathError> {
+/// Removes parameters, empty segments and dot segments. `written` is the path as the client wrote it.
+fn resolve_segments(written: &[u8], path: &[u8]) -> Result<String, PathError> {
     let mut segments: SmallVec<[&[u8]; 16]> = SmallVec::new();
-    for segment in path.split(|byte| *byte == b'/').skip(1) {
+    let mut has_encoded_dots = false;
+    let is_slash = |byte: &u8| *byte == b'/';
+    // Both have the same slashes.
+    for (written, segment) in written.split(is_slash).zip(path.split(is_slash)).skip(1) {
         let parameters = segment.iter().position(|byte| *byte == b';');
-        match &segment[..parameters.unwrap_or(segment.len())] {
-            b"." | b".." if parameters.is_some() => return Err(PathError::DotSegment),
+        let name = &segment[..parameters.unwrap_or(segment.len())];
+        if name == b"." || name == b".." {
+            // An upstream that resolves dot segments before it decodes takes encoded ones for names, which `..` removes.
+            let is_encoded = written != name;
+            if parameters.is_some() || (has_encoded_dots && !is_encoded && name == b"..") {
+                return Err(PathError::DotSegment);
+            }
+            has_encoded_dots |= is_encoded;
+        }
+        match name {
             b"." => {}
             // Above the root there is the root. Upstreams that keep empty segments would remove only the empty one.
             b".." => {
@@ -198,9 +210,9 @@ impl fmt::Display for PathError {
             ),
             Self::Slash => f.write_str("the path has an encoded slash or a backslash"),
             Self::Control => f.write_str("the path has a NUL or another control character"),
-            Self::DotSegment => {
-                f.write_str("the path has `..` after an empty segment, or a dot segment with parameters")
-            }
+            Self::DotSegment => f.write_str(
+                "the path has `..` after an empty or encoded segment, or a dot segment with parameters",
+            ),
         }
     }
 }
