@@ -34,7 +34,7 @@ pub fn read_query(query: &str) -> Result<JsonRequest<'_>, RequestError> {
             "domain" => request.domain.replace(value).is_some(),
             "cost" => cost.replace(parse_cost(&value)?).is_some(),
             "" => return Err(error(format!("`{}` has no name (hint: name=value)", shown(pair)))),
-            _ => push_attribute(&mut request, &name, value)?,
+            _ => push_attribute(&mut request, name.clone(), value)?,
         };
         if is_repeated {
             let message = format!("`{}` appears twice (hint: remove one)", shown(&name));
@@ -54,10 +54,10 @@ pub fn read_query(query: &str) -> Result<JsonRequest<'_>, RequestError> {
 /// Adds an attribute. Returns whether the request had it already.
 fn push_attribute<'q>(
     request: &mut JsonRequest<'q>,
-    name: &Cow<'q, str>,
+    name: Cow<'q, str>,
     value: Cow<'q, str>,
 ) -> Result<bool, RequestError> {
-    if request.entries.iter().any(|entry| entry.key == *name) {
+    if request.entries.iter().any(|entry| entry.key == name) {
         return Ok(true);
     }
     let entries_max = request_bounds().entries_max;
@@ -65,7 +65,7 @@ fn push_attribute<'q>(
         let message = format!("there are more than {entries_max} attributes (hint: that is the maximum)");
         return Err(error(message));
     }
-    request.entries.push(JsonEntry { key: name.clone(), value });
+    request.entries.push(JsonEntry { key: name, value });
     Ok(false)
 }
 
