@@ -36,8 +36,12 @@ proptest! {
     ) {
         let (many, one_by_one) = (limiter(limits), limiter(limits));
         let mut now_ns = START_NS;
+        // A store may drop logs and leases when they are over. After a step back they would still count in a store that has
+        // not dropped them, and which one has depends on its random seed.
+        let is_dropped_early = limits.iter().any(|limit| limit.contains("log") || limit.contains("concurrency"));
+        let step_ns_min = if is_dropped_early { 0 } else { i64::MIN };
         for (step_ns, keys, cost) in batches {
-            now_ns = now_ns.saturating_add_signed(step_ns);
+            now_ns = now_ns.saturating_add_signed(step_ns.max(step_ns_min));
             let now = Timestamp::from_nanos(now_ns);
             let decisions = many.check_many_at(&keys, cost, now);
             let expected: Vec<_> = keys.iter().map(|key| one_by_one.check_at(key, cost, now)).collect();
