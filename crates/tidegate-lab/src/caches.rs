@@ -163,7 +163,8 @@ impl Contender for Tidegate {
             rest /= 10;
         }
         let target = OverrideTarget { scope: self.scope, position: self.position, key };
-        matches!(self.cache.find(&self.rules, target), OverrideLookup::Found(_))
+        let Some(hint) = self.cache.may_have(target) else { return false };
+        matches!(self.cache.find(&self.rules, target, hint), OverrideLookup::Found(_))
     }
 
     fn insert(&self, key: u64) {

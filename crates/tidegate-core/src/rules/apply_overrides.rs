@@ -11,7 +11,8 @@ use super::compiled_limit::CompiledLimit;
 use super::matched::{LimitOverride, LimitRef, MatchedKey, MatchedLimit, MatchedLimits};
 use super::overridden_limits::{OverriddenAs, OverriddenLimit};
 use super::overrides::{
-    Access, Applicable, FoundOverrides, OverrideLookup, OverrideSource, OverrideTarget, OverrideValues,
+    Access, Applicable, FoundOverrides, OverrideHint, OverrideLookup, OverrideSource, OverrideTarget,
+    OverrideValues,
 };
 use super::{
     Action, AppliedOverride, CompiledDomain, KeySpec, LimitPosition, OnOverrideMiss, Overridable, Request,
@@ -53,11 +54,33 @@ impl MatchedLimits {
         source: &dyn OverrideSource,
         on_miss: OnOverrideMiss,
     ) -> OverrideStatus {
+        for (index, matched) in self.limits.iter().enumerate() {
+            if let Some(target) = self.override_target(rules, matched)
+                && let Some(hint) = source.may_have(target)
+            {
+                return self.find_and_apply(rules, request, now, source, on_miss, (index, hint));
+            }
+        }
+        OverrideStatus::Applied
+    }
+
+    /// Finds and applies the overrides. `first` is the index of the first limit whose key may have some, with the hint about it.
+    fn find_and_apply(
+        &mut self,
+        rules: &Ruleset,
+        request: &Request<'_>,
+        now: Timestamp,
+        source: &dyn OverrideSource,
+        on_miss: OnOverrideMiss,
+        first: (usize, OverrideHint),
+    ) -> OverrideStatus {
         let mut found: SmallVec<[(usize, FoundOverrides); 2]> = SmallVec::new();
         let mut status = OverrideStatus::Applied;
-        for (index, matched) in self.limits.iter().enumerate() {
+        let (first, mut first_hint) = (first.0, Some(first.1));
+        for (index, matched) in self.limits.iter().enumerate().skip(first) {
             let Some(target) = self.override_target(rules, matched) else { continue };
-            match source.find(rules, target) {
+            let Some(hint) = first_hint.take().or_else(|| source.may_have(target)) else { continue };
+            match source.find(rules, target, hint) {
                 OverrideLookup::None => {}
                 OverrideLookup::Found(overrides) => found.push((index, overrides)),
                 OverrideLookup::NotLoaded(wildcards) => {
@@ -153,7 +176,8 @@ impl MatchedLimits {
             found.clear();
             for (index, matched) in self.limits.iter().enumerate() {
                 let Some(target) = self.override_target(rules, matched) else { continue };
-                match source.find(rules, target) {
+                let Some(hint) = source.may_have(target) else { continue };
+                match source.find(rules, target, hint) {
                     OverrideLookup::None => {}
                     OverrideLookup::Found(overrides) => found.push((index, overrides)),
                     OverrideLookup::NotLoaded(_) => *status = OverrideStatus::Incomplete,

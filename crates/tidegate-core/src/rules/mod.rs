@@ -71,8 +71,8 @@ pub use matched::{
 pub use metadata::{Metadata, MetadataValue};
 pub use mismatch::{AttributeValues, Mismatch};
 pub use overrides::{
-    Access, AppliedOverride, BlockStatus, FoundEntry, FoundOverrides, KeyOverrides, Override, OverrideLookup,
-    OverrideScope, OverrideSource, OverrideTarget, OverrideValues, PreviousValues,
+    Access, AppliedOverride, BlockStatus, FoundEntry, FoundOverrides, KeyOverrides, Override, OverrideHint,
+    OverrideLookup, OverrideScope, OverrideSource, OverrideTarget, OverrideValues, PreviousValues,
 };
 pub use pattern::{
     CaseSensitivity, Net, NetSet, PATH_SEGMENTS_MAX, PATTERN_TEXT_BYTES_MAX, PathPattern, PathSet, Pattern,

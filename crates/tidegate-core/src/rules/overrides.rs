@@ -158,8 +158,18 @@ pub struct OverrideTarget<'a> {
 
 /// Finds the overrides of keys, without waiting.
 pub trait OverrideSource {
-    /// The overrides of a key. The target must come from these rules.
-    fn find(&self, rules: &Ruleset, target: OverrideTarget<'_>) -> OverrideLookup;
+    /// Whether a key may have overrides. Most keys have none, so most decisions ask nothing else.
+    fn may_have(&self, target: OverrideTarget<'_>) -> Option<OverrideHint>;
+
+    /// The overrides of a key that may have some. The target must come from these rules.
+    fn find(&self, rules: &Ruleset, target: OverrideTarget<'_>, hint: OverrideHint) -> OverrideLookup;
+}
+
+/// What a source already knows about a key that may have overrides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OverrideHint {
+    /// A hash of the key, if exactly this key may have overrides. If `None`, only wildcards may match it.
+    pub exact: Option<u64>,
 }
 
 /// An override that applied to a limit.

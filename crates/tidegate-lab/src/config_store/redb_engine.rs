@@ -48,7 +48,9 @@ impl Engine for RedbEngine {
         let cache = OverrideCache::builder().filter_bytes_max(bytes_max).build(store, Arc::new(drop));
         let watch = WallTime::start();
         while runtime.block_on(cache.follow_changes()).map_err(|error| error.to_string())?.has_more {}
-        Ok(Some(BuiltFilter { build_ns: watch.elapsed_ns(), bytes: cache.stats().filter_bytes }))
+        let (build_ns, stats) = (watch.elapsed_ns(), cache.stats());
+        let bytes = if stats.is_filter_built { stats.filter_bytes } else { 0 };
+        Ok(Some(BuiltFilter { build_ns, bytes }))
     }
 
     fn close(self: Box<Self>) -> Result<(), String> {

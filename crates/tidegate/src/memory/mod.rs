@@ -70,6 +70,8 @@ pub use leases::{Lease, Release, Renewal};
 #[cfg(all(feature = "etcd", not(loom)))]
 pub(crate) use leases::{expiry_charges, lease_ttl};
 pub use outcomes::{Outcomes, OutcomesIntoIter};
+#[cfg(feature = "rules")]
+pub(crate) use seed::Seed;
 pub use snapshot::{
     RestoreStatus, Restored, SNAPSHOT_EVERY_MIN, SnapshotAttempts, SnapshotError, SnapshotReport,
     SnapshotWriter,

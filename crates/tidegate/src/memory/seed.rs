@@ -17,14 +17,14 @@ use tidegate_core::{Charge, CounterId};
 const CHECKED_KEY_LENGTHS: [u8; 12] = [0, 1, 3, 4, 7, 8, 15, 16, 17, 64, 128, 255];
 
 /// The secret of a store's hash.
-pub(super) struct Seed {
+pub(crate) struct Seed {
     words: [u64; 2],
     shared: SharedSeed,
 }
 
 impl Seed {
     /// A seed that cannot be guessed, from the standard library's random state.
-    pub(super) fn random() -> Self {
+    pub(crate) fn random() -> Self {
         let random = RandomState::new();
         // Loom needs every run to be the same.
         let number = |which: u64| if cfg!(loom) { which } else { random.hash_one(which) };
@@ -62,9 +62,10 @@ impl Seed {
         self.tag(charge.counter.id(), charge.key)
     }
 
+    /// The tag of a key of whatever has this number.
     #[inline(always)]
-    fn tag_of(&self, counter_id: u64, key: &[u8]) -> u64 {
-        let mut hasher = FoldHasher::with_seed(self.words[0] ^ counter_id, &self.shared);
+    pub(crate) fn tag_of(&self, number: u64, key: &[u8]) -> u64 {
+        let mut hasher = FoldHasher::with_seed(self.words[0] ^ number, &self.shared);
         hasher.write(key);
         hasher.finish()
     }

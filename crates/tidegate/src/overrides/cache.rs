@@ -7,17 +7,15 @@
 //!
 //! `key_filter.rs` has the filter, `key_table.rs` the cached keys, and `loader.rs` the loads.
 
-use std::hash::{BuildHasher as _, Hasher as _};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use foldhash::quality::RandomState;
 use tidegate_core::Timestamp;
 use tidegate_core::rules::{
-    FoundEntry, FoundOverrides, Override, OverrideLookup, OverrideScope, OverrideSource, OverrideTarget,
-    Ruleset,
+    FoundEntry, FoundOverrides, Override, OverrideHint, OverrideLookup, OverrideScope, OverrideSource,
+    OverrideTarget, Ruleset,
 };
 
 use super::feed::{FeedChanges, FeedPosition, FeedState};
@@ -27,6 +25,7 @@ use super::key_table::{CachedKey, KeyHash, KeyTable};
 use super::loader::{Loader, Spawn};
 use super::wildcards::Wildcards;
 use crate::config::ConfigStore;
+use crate::memory::Seed;
 
 /// The default of how much memory the cache takes.
 const CACHE_BYTES_DEFAULT: u64 = 64 << 20;
@@ -43,9 +42,9 @@ const CHANGED_REFRESHES_MAX: usize = 64;
 pub struct OverrideCache {
     store: Arc<dyn ConfigStore>,
     pub(super) keys: KeyTable,
-    /// The hashers of both halves of a key's hash.
-    place_hasher: RandomState,
-    check_hasher: RandomState,
+    /// The seeds of both halves of a key's hash.
+    place_seed: Seed,
+    check_seed: Seed,
     wildcards: ArcSwap<Wildcards>,
     has_wildcards: AtomicBool,
     /// Whether the store has overrides of exact keys, as far as the feed knows. While it has none, nothing is looked up.
@@ -109,7 +108,7 @@ impl OverrideCacheBuilder {
     }
 
     /// Sets how much memory the filter of keys takes at most. It takes what the keys of the config store need, 1.5 bytes for
-    /// each and some more. If they need more than this, there is no filter, and each key is looked up in the cache. Every key is
+    /// each or more, and a third of that besides for smaller ones that were in use before. If they need more than this, there is no filter, and each key is looked up in the cache. Every key is
     /// read from the store to build it, so this also bounds what a start reads.
     #[must_use]
     pub fn filter_bytes_max(self, filter_bytes_max: usize) -> Self {
@@ -127,8 +126,8 @@ impl OverrideCacheBuilder {
         OverrideCache {
             store,
             keys: KeyTable::new(self.cache_bytes),
-            place_hasher: RandomState::default(),
-            check_hasher: RandomState::default(),
+            place_seed: Seed::random(),
+            check_seed: Seed::random(),
             wildcards: ArcSwap::default(),
             has_wildcards: AtomicBool::new(false),
             has_exact: AtomicBool::new(true),
@@ -190,12 +189,12 @@ impl OverrideCache {
     /// The half of a key's hash that the filter uses.
     #[inline]
     fn place_of(&self, scope: OverrideScope, key: &[u8]) -> u64 {
-        hash_with(&self.place_hasher, scope, key)
+        self.place_seed.tag_of(scope.get(), key)
     }
 
     #[inline]
     pub(super) fn hash(&self, scope: OverrideScope, key: &[u8]) -> KeyHash {
-        KeyHash { place: self.place_of(scope, key), check: hash_with(&self.check_hasher, scope, key) }
+        KeyHash { place: self.place_of(scope, key), check: self.check_seed.tag_of(scope.get(), key) }
     }
 
     /// The hash of a key of the config store. `None` if it is not the key of a counter.
@@ -209,8 +208,11 @@ impl OverrideCache {
         hash.is_none_or(|hash| self.filter.may_contain(hash.place))
     }
 
+    #[allow(
+        clippy::cast_possible_truncation,
+        reason = "begins again after 136 years; only differences count"
+    )]
     fn now_s(&self) -> u32 {
-        // A clock of 32 bits, which begins again after 136 years.
         (self.now_ms.load(Ordering::Relaxed) / 1_000) as u32
     }
 
@@ -337,20 +339,23 @@ impl OverrideCache {
 }
 
 impl OverrideSource for OverrideCache {
-    #[inline]
-    fn find(&self, rules: &Ruleset, target: OverrideTarget<'_>) -> OverrideLookup {
+    fn may_have(&self, target: OverrideTarget<'_>) -> Option<OverrideHint> {
+        if self.has_exact.load(Ordering::Acquire) {
+            let place = self.place_of(target.scope, target.key);
+            if self.filter.may_contain(place) {
+                return Some(OverrideHint { exact: Some(place) });
+            }
+        }
+        self.has_wildcards.load(Ordering::Acquire).then_some(OverrideHint { exact: None })
+    }
+
+    fn find(&self, rules: &Ruleset, target: OverrideTarget<'_>, hint: OverrideHint) -> OverrideLookup {
         let wildcards = match self.has_wildcards.load(Ordering::Acquire) {
             false => Vec::new(),
             true => self.wildcards.load().find(target.scope, target.key),
         };
-        if !self.has_exact.load(Ordering::Acquire) {
-            return lookup(None, wildcards);
-        }
-        let place = self.place_of(target.scope, target.key);
-        if !self.filter.may_contain(place) {
-            return lookup(None, wildcards);
-        }
-        let hash = KeyHash { place, check: hash_with(&self.check_hasher, target.scope, target.key) };
+        let Some(place) = hint.exact else { return lookup(None, wildcards) };
+        let hash = KeyHash { place, check: self.check_seed.tag_of(target.scope.get(), target.key) };
         let Some(cached) = self.keys.get(hash) else {
             self.counts.misses.fetch_add(1, Ordering::Relaxed);
             return OverrideLookup::NotLoaded(wildcards);
@@ -370,14 +375,6 @@ fn lookup(exact: Option<FoundEntry>, wildcards: Vec<FoundEntry>) -> OverrideLook
         return OverrideLookup::None;
     }
     OverrideLookup::Found(FoundOverrides { exact, wildcards })
-}
-
-#[inline]
-fn hash_with(hasher: &RandomState, scope: OverrideScope, key: &[u8]) -> u64 {
-    let mut hasher = hasher.build_hasher();
-    hasher.write_u64(scope.get());
-    hasher.write(key);
-    hasher.finish()
 }
 
 impl std::fmt::Debug for OverrideCache {

@@ -276,6 +276,7 @@ impl std::error::Error for KeyNameError {}
 #[cfg(all(test, not(loom)))]
 mod tests {
     use proptest::prelude::*;
+    use tidegate_core::rules::{Attribute, KeySpec, counted_value};
 
     use super::*;
 
@@ -301,6 +302,27 @@ mod tests {
             let text = name.encode().unwrap();
             prop_assert_eq!(KeyName::decode(&text).unwrap(), name);
             prop_assert!(text.chars().all(|c| !c.is_control() || c == SEPARATOR));
+        }
+    }
+
+    proptest! {
+        #![proptest_config(tidegate_testing::proptest_config(500))]
+        /// The filter has the key of each name in the store, and decisions ask it with the key of the request.
+        #[test]
+        fn a_key_is_found_again_from_its_name(
+            text in "[a-zA-Z0-9*%=\u{1f}\n é]{0,6}", address in any::<std::net::IpAddr>(), prefix_bits in 32..=128_u8,
+        ) {
+            let ip = KeyPart::Ip { ipv6_prefix_bits: prefix_bits };
+            let spec = KeySpec::new([KeyPart::Attribute(Attribute::from_name("user")), ip.clone()]);
+            let text_of_address = address.to_string();
+            let address = counted_value(&ip, &text_of_address).unwrap();
+            let address = address.split('/').next().unwrap().parse().unwrap();
+            let mut key = KeyBytes::new();
+            push_key_value(&mut key, KeyValue::Text(text.as_bytes()));
+            push_key_value(&mut key, KeyValue::Address(address));
+            let place = OverridePlaceNames { domain: "api", rule: "r", key: &spec };
+            let name = KeyName::decode(&KeyName::encode_key(&place, &key).unwrap()).unwrap();
+            prop_assert_eq!(name.key_bytes().unwrap(), key);
         }
     }
 

@@ -95,6 +95,7 @@ impl KeyTable {
     #[inline]
     fn shard(&self, hash: KeyHash) -> MutexGuard<'_, ShardTable> {
         // The highest bits. The slot depends on the lower half.
+        #[allow(clippy::cast_possible_truncation, reason = "below SHARDS")]
         let shard = &self.shards[(hash.place >> (u64::BITS - SHARDS.ilog2())) as usize];
         shard.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
