@@ -12,7 +12,9 @@
 use std::fmt::{self, Write as _};
 
 use smallvec::SmallVec;
-use tidegate_core::rules::{AppliedOverride, KeyPart, OverridePlaceNames, OverrideScope, Ruleset};
+use tidegate_core::rules::{
+    AddressAttribute, AppliedOverride, KeyPart, OverridePlaceNames, OverrideScope, Ruleset,
+};
 use tidegate_core::{KeyValue, key_values, push_key_value};
 
 use crate::config::CONFIG_KEY_BYTES_MAX;
@@ -109,9 +111,9 @@ impl KeyName {
     pub(super) fn key_bytes(&self) -> Option<KeyBytes> {
         let mut key = KeyBytes::new();
         for (name, value) in &self.parts {
-            let is_address =
-                name.strip_prefix("ip").is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-            match is_address {
+            // The name of an address may be followed by the length of a prefix: `ip/56`.
+            let attribute = name.split('/').next().unwrap_or_default();
+            match AddressAttribute::ALL.iter().any(|address| address.name() == attribute) {
                 true => {
                     let address = value.literal().split('/').next()?;
                     push_key_value(&mut key, KeyValue::Address(address.parse().ok()?));
@@ -276,7 +278,7 @@ impl std::error::Error for KeyNameError {}
 #[cfg(all(test, not(loom)))]
 mod tests {
     use proptest::prelude::*;
-    use tidegate_core::rules::{AddressAttribute, Attribute, KeySpec, counted_value};
+    use tidegate_core::rules::{Attribute, KeySpec, counted_value};
 
     use super::*;
 
@@ -311,8 +313,9 @@ mod tests {
         #[test]
         fn a_key_is_found_again_from_its_name(
             text in "[a-zA-Z0-9*%=\u{1f}\n é]{0,6}", address in any::<std::net::IpAddr>(), prefix_bits in 32..=128_u8,
+            attribute in proptest::sample::select(&AddressAttribute::ALL),
         ) {
-            let ip = KeyPart::Address { attribute: AddressAttribute::Ip, ipv6_prefix_bits: prefix_bits };
+            let ip = KeyPart::Address { attribute, ipv6_prefix_bits: prefix_bits };
             let spec = KeySpec::new([KeyPart::Attribute(Attribute::from_name("user")), ip.clone()]);
             let text_of_address = address.to_string();
             let address = counted_value(&ip, &text_of_address).unwrap();
