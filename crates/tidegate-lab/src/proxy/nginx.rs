@@ -78,7 +78,8 @@ pub(super) fn tidegate(
     let rules = scratch.write("web.yaml", RULES).map_err(|error| error.to_string())?;
     let mut command = Command::new(&options.tidegate);
     command.arg("serve").arg("--rules").arg(rules).arg(format!("--http=unix:{}", socket.display()));
-    command.args(["--admin", &format!("127.0.0.1:{admin_port}")]);
+    // Two such servers run at the same time, so neither may use the default ports.
+    command.args(["--grpc", "off", "--resp", "off", "--admin", &format!("127.0.0.1:{admin_port}")]);
     command.args(["--forward-auth-domain", "web", "--forward-auth-source", "nginx", "--trusted-hops", "1"]);
     Ok(command)
 }
