@@ -51,7 +51,7 @@ impl BusyStore {
         reply
     }
 
-    /// Other changes, so many that the log loses all that came before.
+    /// More other changes than the log keeps, so that it loses all earlier ones.
     fn overflow_log(&self) {
         for _ in 0..11 {
             expect_ready(self.inner.write(&vec![put("other", b"x"); 10_000])).unwrap();

@@ -30,7 +30,7 @@ struct BudgetState {
 }
 
 impl RetryBudget {
-    /// `percent` retries for 100 requests. Up to `reserve` unused retries are kept, and so many are there at the start.
+    /// `percent` retries for 100 requests. Up to `reserve` unused retries are kept. The budget starts with `reserve` retries.
     pub fn new(percent: u32, reserve: u32) -> Self {
         let parts_max = u64::from(reserve) * RETRY_PARTS;
         Self(Arc::new(BudgetState {
