@@ -40,6 +40,12 @@ pub enum Op {
     },
     /// Forget what the plan's keys have used.
     Reset,
+    /// Count the whole plan, whether it fits or not, and report the [states](crate::PackedState) of its keys. A bucket
+    /// gets a debt. Only for algorithms with a packed state.
+    Count {
+        /// How long ago the units were used. Buckets have drained since then.
+        ago: Nanos,
+    },
 }
 
 impl Op {

@@ -24,6 +24,11 @@ impl Timestamp {
         self.0
     }
 
+    /// This instant minus `span`. Saturates at the epoch.
+    pub fn saturating_sub(self, span: Nanos) -> Self {
+        Self(u64::try_from(u128::from(self.0).saturating_sub(span.0)).unwrap_or(0))
+    }
+
     /// This instant plus `span`. Saturates at the end of representable time.
     pub fn saturating_add(self, span: Nanos) -> Self {
         Self(u64::try_from(u128::from(self.0).saturating_add(span.0)).unwrap_or(u64::MAX))

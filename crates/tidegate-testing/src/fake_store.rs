@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tidegate::store::{Ask, DenyCache, Op, Reply, Response, Store};
+use tidegate::store::{Ask, DenyCache, Mode, Op, Reply, Response, Store};
 use tidegate::{Clock, MemoryStore, Nanos, StoreError, Timestamp};
 
 /// The budget of one decision.
@@ -45,6 +45,7 @@ struct FakeStoreState {
     calls: AtomicU64,
     nodes: AtomicU32,
     cacheable: Mutex<Vec<Vec<bool>>>,
+    modes: Mutex<Vec<Vec<Mode>>>,
     spent: Mutex<Vec<Duration>>,
 }
 
@@ -57,6 +58,7 @@ impl<C: Clock> FakeStore<C> {
             calls: AtomicU64::new(0),
             nodes: AtomicU32::new(1),
             cacheable: Mutex::default(),
+            modes: Mutex::default(),
             spent: Mutex::default(),
         };
         let store = Arc::new(MemoryStore::bounded(1 << 20));
@@ -101,6 +103,11 @@ impl<C: Clock> FakeStore<C> {
     /// For each checked plan: which charges may be denied from memory.
     pub fn cacheable(&self) -> Vec<Vec<bool>> {
         self.state.cacheable.lock().unwrap().clone()
+    }
+
+    /// For each checked plan: the modes of its charges.
+    pub fn modes(&self) -> Vec<Vec<Mode>> {
+        self.state.modes.lock().unwrap().clone()
     }
 
     /// How much of the budget was already spent, for each follow-up call.
@@ -161,6 +168,8 @@ impl<C: Clock + Clone + Send + Sync + 'static> Store for FakeStore<C> {
         if let Op::Check = ask.op {
             let cacheable = ask.plan.charges().iter().map(|charge| charge.policy.deny_cache == DenyCache::On);
             self.state.cacheable.lock().unwrap().push(cacheable.collect());
+            let modes = ask.plan.charges().iter().map(|charge| charge.policy.mode);
+            self.state.modes.lock().unwrap().push(modes.collect());
         }
         let left = ask.deadline.map(|deadline| deadline.as_nanos() - ask.now.as_nanos());
         let spent = TIMEOUT - left.map_or(TIMEOUT, Duration::from_nanos);

@@ -198,7 +198,8 @@ pub use tidegate_core::algorithm::{Align, CalendarSpec, Weekday};
 pub use tidegate_core::headers;
 pub use tidegate_core::{
     Algorithm, AlgorithmName, Decision, FencingToken, IntoKey, IpKey, LeaseToken, Limit, LimitBuilder,
-    LimitError, LimitSpec, Nanos, OnStoreFailure, OutcomeKind, ParseLeaseTokenError, Rate, Timestamp, Wait,
+    LimitError, LimitSpec, Mode, Nanos, OnStoreFailure, OutcomeKind, ParseLeaseTokenError, Rate, Timestamp,
+    Wait,
 };
 
 pub(crate) use memory::Outcomes;

@@ -102,6 +102,9 @@ macro_rules! limit_algorithm_by_variant {
             fn refund_charged(&self, state: &mut $state, request: TimedCost, from: Timestamp) {
                 match self { $(Self::$variant(algorithm) => algorithm.refund_charged(state, request, from)),+ }
             }
+            fn count_since(&self, state: &mut $state, request: TimedCost, from: Timestamp) {
+                match self { $(Self::$variant(algorithm) => algorithm.count_since(state, request, from)),+ }
+            }
             #[inline]
             fn remaining(&self, state: &$state, now: Timestamp) -> u64 {
                 match self { $(Self::$variant(algorithm) => algorithm.remaining(state, now)),+ }

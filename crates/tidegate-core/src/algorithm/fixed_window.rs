@@ -131,6 +131,18 @@ impl LimitAlgorithm for FixedWindow {
         };
     }
 
+    fn count_since(&self, state: &mut PackedState, request: TimedCost, from: Timestamp) {
+        let from_end_ns = self.end_of_new_window(from.min(request.now));
+        let Window { end_ns, used } = match live_window(*state, request.now) {
+            Some(window) if window.end_ns <= from_end_ns => window,
+            None if u128::from(request.now.as_nanos()) < from_end_ns => {
+                Window { end_ns: from_end_ns, used: 0 }
+            }
+            _ => return,
+        };
+        *state = pack(&Window { end_ns, used: used.saturating_add(request.cost).min(USED_MAX) });
+    }
+
     fn window_began_after(&self, state: &PackedState, instant: Timestamp) -> bool {
         live_window(*state, instant).is_some_and(|window| self.end_of_new_window(instant) < window.end_ns)
     }

@@ -302,6 +302,15 @@ impl LimitAlgorithm for Gcra {
         }
     }
 
+    /// The arrival time continues from max(TAT, from). It may end beyond the burst, and before now: then it matters only to
+    /// units that another node used in the same time. Forgetting it would let the bucket drain once for each node.
+    fn count_since(&self, state: &mut PackedState, request: TimedCost, from: Timestamp) {
+        if self.limit() == 0 {
+            return;
+        }
+        *state = pack(self.later(self.start(*state, from.min(request.now)), self.span_of(request.cost)));
+    }
+
     /// The arrival time from which the charge starts.
     fn counts_from(&self, state: &PackedState, now: Timestamp) -> Timestamp {
         Timestamp::from_nanos(u64::try_from(self.start(*state, now).whole_ns).unwrap_or(u64::MAX))

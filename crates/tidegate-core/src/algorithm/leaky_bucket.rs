@@ -72,6 +72,10 @@ impl LimitAlgorithm for LeakyBucket {
         self.departures.counts_from(state, now)
     }
 
+    fn count_since(&self, state: &mut PackedState, request: TimedCost, from: Timestamp) {
+        self.departures.count_since(state, request, from);
+    }
+
     fn refund_charged(&self, state: &mut PackedState, request: TimedCost, from: Timestamp) {
         self.departures.refund_charged(state, request, from);
     }

@@ -55,6 +55,12 @@ pub trait LimitAlgorithm {
         }
     }
 
+    /// Charges a cost that was used elsewhere since `from`, whether it fits or not. Units of a window that is over do
+    /// not count any more, and a bucket has drained since then. Logs and leases count it as used now.
+    fn count_since(&self, state: &mut Self::State, request: TimedCost, _from: Timestamp) {
+        self.charge(state, request);
+    }
+
     /// The largest cost that would fit now.
     fn remaining(&self, state: &Self::State, now: Timestamp) -> u64;
 

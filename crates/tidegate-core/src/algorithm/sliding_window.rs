@@ -249,6 +249,19 @@ impl LimitAlgorithm for SlidingWindow {
         self.windows(*state, instant).start_ns > instant.as_nanos()
     }
 
+    /// Units of the previous window count there.
+    fn count_since(&self, state: &mut PackedState, request: TimedCost, from: Timestamp) {
+        let windows = self.windows(*state, request.now);
+        let add = |units: u64| units.saturating_add(request.cost).min(UNITS_MAX);
+        *state = match windows.start_ns.saturating_sub(from.as_nanos()) {
+            0 => self.pack(WindowCounts { cur: add(windows.cur), ..windows }),
+            ahead_ns if ahead_ns <= self.rate.window_ns() => {
+                self.pack(WindowCounts { prev: add(windows.prev), ..windows })
+            }
+            _ => return,
+        };
+    }
+
     #[inline(always)]
     fn remaining(&self, state: &PackedState, now: Timestamp) -> u64 {
         #[allow(clippy::cast_possible_truncation, reason = "at most the limit")]

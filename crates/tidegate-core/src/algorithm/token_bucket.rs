@@ -57,6 +57,10 @@ impl LimitAlgorithm for TokenBucket {
         self.0.counts_from(state, now)
     }
 
+    fn count_since(&self, state: &mut PackedState, request: TimedCost, from: Timestamp) {
+        self.0.count_since(state, request, from);
+    }
+
     fn refund_charged(&self, state: &mut PackedState, request: TimedCost, from: Timestamp) {
         self.0.refund_charged(state, request, from);
     }

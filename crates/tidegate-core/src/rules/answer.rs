@@ -53,6 +53,8 @@ pub struct Answer<R> {
     unlimited: Vec<u32>,
     /// The limits that do not apply because of overrides.
     lifted: Vec<LiftedLimit>,
+    /// The override of the one limit that is a [`LimitRef::Values`].
+    pub(super) plain: Option<AppliedOverride>,
 }
 
 /// What one limit says, with its rule.
@@ -143,6 +145,7 @@ impl<R: Deref<Target = Ruleset>> Answer<R> {
             candidates: Vec::new(),
             unlimited: Vec::new(),
             lifted: Vec::new(),
+            plain: None,
         }
     }
 
@@ -274,6 +277,7 @@ impl<R: Deref<Target = Ruleset>> Answer<R> {
             is_request_limit: matches!(limit.limit, LimitRef::Request(_)),
             applied_override: match &limit.limit {
                 LimitRef::Override(replacement) => replacement.applied.as_ref(),
+                LimitRef::Values(_) => self.plain.as_ref(),
                 _ => None,
             },
             resized_to: limit.resized_to,
@@ -433,6 +437,11 @@ impl<'a> LimitAnswer<'a> {
         self.compiled.header_texts.as_ref().filter(|_| self.resized_to.is_none())
     }
 
+    /// Where it is counted, if nodes share a store.
+    pub fn mode(&self) -> Mode {
+        self.compiled.policy.mode
+    }
+
     /// What happens to its requests while the shared store does not answer.
     pub fn on_store_failure(&self) -> OnStoreFailure {
         self.compiled.policy.on_store_failure
@@ -440,7 +449,9 @@ impl<'a> LimitAnswer<'a> {
 }
 
 impl LimitOutcome {
-    #[inline]
+    // Otherwise the common caller copies it once more.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "measured")]
     fn new(
         matched: &MatchedLimit,
         resolved: ResolvedLimit<'_>,

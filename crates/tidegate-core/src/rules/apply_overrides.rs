@@ -8,11 +8,11 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::compiled_limit::CompiledLimit;
-use super::matched::{LimitOverride, LimitRef, MatchedKey, MatchedLimit, MatchedLimits};
+use super::matched::{LimitOverride, LimitRef, MatchedKey, MatchedLimit, MatchedLimits, OverriddenValues};
 use super::overridden_limits::{OverriddenAs, OverriddenLimit};
 use super::overrides::{
-    Access, Applicable, FoundOverrides, OverrideHint, OverrideLookup, OverrideSource, OverrideTarget,
-    OverrideValues,
+    Access, Applicable, FoundEntry, FoundOverrides, OverrideHint, OverrideLookup, OverrideSource,
+    OverrideTarget, OverrideValues,
 };
 use super::{
     Action, AppliedOverride, CompiledDomain, KeySpec, LimitPosition, OnOverrideMiss, Overridable, Request,
@@ -31,6 +31,15 @@ pub enum OverrideStatus {
     NotLoaded,
 }
 
+/// The first limit of a request whose key may have overrides.
+struct FirstOverridden {
+    /// The index of the limit.
+    index: usize,
+    hint: OverrideHint,
+    /// Its overrides, if they are known and no others match the key.
+    entry: Option<FoundEntry>,
+}
+
 /// A limit that does not apply, because an override says so.
 #[derive(Clone, Debug)]
 pub struct LiftedLimit {
@@ -46,25 +55,65 @@ impl MatchedLimits {
     /// Applies the overrides of all keys of the request at `now`. If some are not loaded, `on_miss` and the rule say whether to
     /// wait for them.
     #[inline]
-    pub(super) fn apply_overrides(
+    pub(super) fn apply_overrides<S: OverrideSource>(
         &mut self,
         rules: &Ruleset,
         request: &Request<'_>,
         now: Timestamp,
-        source: &dyn OverrideSource,
+        source: &S,
         on_miss: OnOverrideMiss,
     ) -> OverrideStatus {
+        // Most requests have one limit, and most overrides only set numbers.
+        if let [matched] = self.limits.as_slice() {
+            let Some(target) = self.override_target(rules, matched) else { return OverrideStatus::Applied };
+            let Some(hint) = source.may_have(target) else { return OverrideStatus::Applied };
+            let mut entry = source.find_alone(target, hint);
+            if entry.is_some() && self.apply_plain(rules, 0, &mut entry) {
+                return OverrideStatus::Applied;
+            }
+            let first = FirstOverridden { index: 0, hint, entry };
+            return self.find_and_apply(rules, request, now, source, on_miss, first);
+        }
         for (index, matched) in self.limits.iter().enumerate() {
             if let Some(target) = self.override_target(rules, matched)
                 && let Some(hint) = source.may_have(target)
             {
-                return self.find_and_apply(rules, request, now, source, on_miss, (index, hint));
+                let first = FirstOverridden { index, hint, entry: None };
+                return self.find_and_apply(rules, request, now, source, on_miss, first);
             }
         }
         OverrideStatus::Applied
     }
 
-    /// Finds and applies the overrides. `first` is the index of the first limit whose key may have some, with the hint about it.
+    /// Applies the overrides of one limit if they only set numbers, as those of a customer's plan do. Most overrides are such,
+    /// and this costs much less than [`apply_found`](Self::apply_found), which does the same for them. Returns whether it was
+    /// done, and takes the entry then.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "measured")]
+    fn apply_plain(&mut self, rules: &Ruleset, index: usize, entry: &mut Option<FoundEntry>) -> bool {
+        let (Some(found), Some(matched)) = (&*entry, self.limits.get_mut(index)) else { return false };
+        let (Some(values), LimitRef::Rule(position)) = (found.overrides.plain_values(), &matched.limit)
+        else {
+            return false;
+        };
+        let (position, base) = (*position, rules.limit_at(*position));
+        if !base.has_overridable_values() {
+            return false;
+        }
+        let compile = || base.with_values(values);
+        let Some(kept) = rules.overridden.get_plain(position, &found.overrides, values, compile) else {
+            return false;
+        };
+        // Its action is that of the rule and is not elastic, so whether the request may wait, may borrow or lacks a key does
+        // not change.
+        matched.resized = None;
+        matched.limit = LimitRef::Values(OverriddenValues { position, kept });
+        self.plain = entry.take();
+        true
+    }
+
+    /// Finds and applies the overrides, those of the first overridden limit and of the limits after it.
+    #[inline(never)]
     fn find_and_apply(
         &mut self,
         rules: &Ruleset,
@@ -72,15 +121,21 @@ impl MatchedLimits {
         now: Timestamp,
         source: &dyn OverrideSource,
         on_miss: OnOverrideMiss,
-        first: (usize, OverrideHint),
+        first: FirstOverridden,
     ) -> OverrideStatus {
         let mut found: SmallVec<[(usize, FoundOverrides); 2]> = SmallVec::new();
         let mut status = OverrideStatus::Applied;
-        let (first, mut first_hint) = (first.0, Some(first.1));
-        for (index, matched) in self.limits.iter().enumerate().skip(first) {
+        let (mut first_hint, mut first_entry) = (Some(first.hint), first.entry);
+        for (index, matched) in self.limits.iter().enumerate().skip(first.index) {
             let Some(target) = self.override_target(rules, matched) else { continue };
             let Some(hint) = first_hint.take().or_else(|| source.may_have(target)) else { continue };
-            match source.find(rules, target, hint) {
+            let lookup = match first_entry.take() {
+                Some(entry) => {
+                    OverrideLookup::Found(FoundOverrides { exact: Some(entry), wildcards: Vec::new() })
+                }
+                None => source.find(rules, target, hint),
+            };
+            match lookup {
                 OverrideLookup::None => {}
                 OverrideLookup::Found(overrides) => found.push((index, overrides)),
                 OverrideLookup::NotLoaded(wildcards) => {
@@ -95,8 +150,9 @@ impl MatchedLimits {
                 }
             }
         }
-        if let [(index, overrides)] = &*found
-            && self.apply_plain(rules, *index, overrides)
+        if let [(index, overrides)] = found.as_mut_slice()
+            && overrides.wildcards.is_empty()
+            && self.apply_plain(rules, *index, &mut overrides.exact)
         {
             return status;
         }
@@ -106,29 +162,15 @@ impl MatchedLimits {
         status
     }
 
-    /// Applies the overrides of one limit if they only set numbers, as those of a customer's plan do. Most overrides are such,
-    /// and this costs a third of [`apply_found`](Self::apply_found), which does the same for them. Returns whether it was done.
-    fn apply_plain(&mut self, rules: &Ruleset, index: usize, overrides: &FoundOverrides) -> bool {
-        let (Some(entry), true) = (&overrides.exact, overrides.wildcards.is_empty()) else { return false };
-        let ([one], LimitRef::Rule(position)) = (&*entry.overrides, &self.limits[index].limit) else {
-            return false;
-        };
-        let (position, base) = (*position, rules.resolve_position(*position).limit);
-        if !one.is_plain() || !base.has_overridable_values() {
-            return false;
-        }
-        let limit = rules
-            .overridden
-            .get(position, OverriddenAs::Values(one.values), || base.with_values(&one.values));
-        // Its action is that of the rule, so whether the request may wait or lacks a key does not change.
-        self.has_pool |= rules.overridden.resolve(&limit).pool.is_some();
-        let key = SmallVec::from_slice(self.key(&self.limits[index]).unwrap_or_default());
-        let applied = Some(AppliedOverride { entry: entry.clone(), index: 0, position, key });
-        let matched = &mut self.limits[index];
-        matched.resized = None;
-        matched.limit =
-            LimitRef::Override(Arc::new(LimitOverride { position, limit, applied, blocked_until: None }));
-        true
+    /// The override of the limit that is a [`LimitRef::Values`], for the answer.
+    #[inline]
+    pub(super) fn applied_plain(&self, entry: FoundEntry) -> Option<AppliedOverride> {
+        let (position, matched) = self.limits.iter().find_map(|matched| match &matched.limit {
+            LimitRef::Values(values) => Some((values.position, matched)),
+            _ => None,
+        })?;
+        let key = SmallVec::from_slice(self.key(matched).unwrap_or_default());
+        Some(AppliedOverride { entry, index: 0, position, key })
     }
 
     /// The keys of the request that may have overrides, whether an override applies already or not.
@@ -136,6 +178,7 @@ impl MatchedLimits {
         self.limits.iter().filter_map(|matched| match &matched.limit {
             LimitRef::Rule(position) => self.target_at(rules, *position, matched),
             LimitRef::Override(replacement) => self.target_at(rules, replacement.position, matched),
+            LimitRef::Values(values) => self.target_at(rules, values.position, matched),
             LimitRef::Request(_) | LimitRef::UnknownDomain => None,
         })
     }
@@ -156,7 +199,7 @@ impl MatchedLimits {
         matched: &MatchedLimit,
     ) -> Option<OverrideTarget<'a>> {
         let MatchedKey::At(key) = &matched.key else { return None };
-        let scope = rules.resolve_position(position).limit.scope?;
+        let scope = rules.limit_at(position).scope?;
         let key = &self.keys[key.start as usize..key.end as usize];
         Some(OverrideTarget { scope, key, position })
     }

@@ -15,7 +15,7 @@ use std::mem::discriminant;
 use super::{Action, Elastic, ElasticSource, Margin, Overridable, OverrideScope, RuleLimit, Signal};
 use crate::headers::{Policy, PolicyName};
 use crate::migration::{IdentifiedCounter, LimitMigration, SupersededCounter};
-use crate::{Counter, KeyForm, Limit, LimitId, OnStoreFailure, StorePolicy, Timestamp};
+use crate::{Counter, KeyForm, Limit, LimitId, OnStoreFailure, RuleMode, StorePolicy, Timestamp};
 
 /// The most superseded counters of a limit. If a limit changes more often within its window, its newest version and
 /// this many earlier ones are enforced.
@@ -39,6 +39,8 @@ pub struct CompiledLimit {
     pub(super) counter_name: Box<str>,
     /// How its charges are decided where nodes share a store.
     pub(super) policy: StorePolicy,
+    /// The mode of its rule, from which limits of single keys get theirs.
+    rule_mode: RuleMode,
     pub(super) main: CounterVersions,
     pub(super) secondary: Option<CounterVersions>,
     /// The pool that it borrows from, by position in the domain.
@@ -115,8 +117,10 @@ impl CompiledLimit {
         };
         let secondary =
             secondary.zip(self.secondary.as_ref()).map(|((role, limit), old)| versions(role, limit, old));
+        let policy = StorePolicy { mode: self.rule_mode.for_limit(&limit), ..self.policy };
         Self {
             spec: limit.to_string().into(),
+            policy,
             main: versions("", main, &self.main),
             secondary,
             limit: RuleLimit { limit, ..self.limit.clone() },
@@ -176,6 +180,7 @@ impl CompiledLimit {
             counter_id: identity.limit,
             counter_name,
             policy,
+            rule_mode: policy.mode.into(),
             limit,
             spec,
             scope: None,
@@ -183,6 +188,12 @@ impl CompiledLimit {
             public_name: Box::default(),
             header_texts: None,
         }
+    }
+
+    /// Adds the mode of its rule.
+    pub(super) fn with_mode(self, rule_mode: RuleMode) -> Self {
+        let policy = StorePolicy { mode: rule_mode.for_limit(&self.limit.limit), ..self.policy };
+        Self { policy, rule_mode, ..self }
     }
 
     /// Adds what a limit of a rule has.

@@ -18,7 +18,7 @@ pub(super) struct CompiledRule {
     pub(super) identity: Box<str>,
     /// The limits of all tiers, one tier after the other, and the candidate at the end. Other code refers to a limit by
     /// its position here.
-    limits: Vec<CompiledLimit>,
+    pub(super) limits: Vec<CompiledLimit>,
     tiers: CompiledTiers,
     candidate: Option<u32>,
     replaces: Replaces,
@@ -243,7 +243,7 @@ impl RuleCompiler<'_> {
         let public_name = public_name(rule, position, limit);
         let (domain, rule_identity) = (identity.domain, identity.rule);
         if self.is_shadow {
-            let compiled = CompiledLimit::shadow(limit, position, identity, policy);
+            let compiled = CompiledLimit::shadow(limit, position, identity, policy).with_mode(rule.mode);
             return Ok(compiled.with_names(&rule.name, public_name).with_overrides(
                 domain,
                 rule_identity,
@@ -261,7 +261,8 @@ impl RuleCompiler<'_> {
             }
             _ => {}
         }
-        let compiled = CompiledLimit::new(limit.clone(), position, identity, policy, elastic);
+        let compiled =
+            CompiledLimit::new(limit.clone(), position, identity, policy, elastic).with_mode(rule.mode);
         Ok(compiled.with_names(&rule.name, public_name).with_overrides(
             domain,
             rule_identity,

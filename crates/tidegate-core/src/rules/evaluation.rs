@@ -79,11 +79,11 @@ impl Evaluation {
     /// says to go on without them. Call it after [`match_request`](Self::match_request), with the same
     /// request, when the instant of the decision is known.
     #[inline]
-    pub fn apply_overrides(
+    pub fn apply_overrides<S: OverrideSource>(
         &mut self,
         rules: &Ruleset,
         request: &Request<'_>,
-        source: &dyn OverrideSource,
+        source: &S,
         on_miss: OnOverrideMiss,
     ) -> OverrideStatus {
         self.matched.apply_overrides(rules, request, self.now, source, on_miss)
@@ -166,6 +166,21 @@ impl Evaluation {
         R: Deref<Target = Ruleset>,
     {
         answer.decide(&self.matched, &self.parts, outcomes, self.now);
+        if let Some(entry) = &self.matched.plain {
+            answer.plain = self.matched.applied_plain(entry.clone());
+        }
+    }
+
+    /// As [`write_answer`](Self::write_answer), for the last answer of this evaluation: it takes the overrides that applied.
+    #[inline]
+    pub fn write_last_answer<R>(&mut self, answer: &mut Answer<R>, outcomes: &[Outcome])
+    where
+        R: Deref<Target = Ruleset>,
+    {
+        answer.decide(&self.matched, &self.parts, outcomes, self.now);
+        if let Some(entry) = self.matched.plain.take() {
+            answer.plain = self.matched.applied_plain(entry);
+        }
     }
 
     /// The number of candidate limits, which are only tried out.

@@ -10,13 +10,13 @@ use smallvec::SmallVec;
 
 use super::compiled_limit::CompiledLimit;
 use super::key_bytes::{self, KeyBuffer, KeyCompleteness};
-use super::overridden_limits::OverriddenLimit;
+use super::overridden_limits::{KeptSlot, OverriddenLimit};
 use super::repeated_counters::PeekedCharge;
 use super::request_limit::RequestLimitRule;
 use super::unknown_domain::UnknownDomainRule;
 use super::{
-    Action, AppliedOverride, CompiledDomain, CostSource, Descriptor, KeyPart, LiftedLimit, OnMissingKey,
-    OnOverrideMiss, OverrideSource, Request, Rule, RuleLimit, RuleMatches, Ruleset, TimeUnit,
+    Action, AppliedOverride, CompiledDomain, CostSource, Descriptor, FoundEntry, KeyPart, LiftedLimit,
+    OnMissingKey, OnOverrideMiss, OverrideSource, Request, Rule, RuleLimit, RuleMatches, Ruleset, TimeUnit,
 };
 use crate::{Counter, Outcome, Role, Timestamp};
 
@@ -34,6 +34,8 @@ pub struct MatchedLimits {
     pub(super) resized: Vec<Counter>,
     /// The limits that do not apply because of overrides.
     pub(super) lifted: Vec<LiftedLimit>,
+    /// The overrides of the one limit that is a [`LimitRef::Values`].
+    pub(super) plain: Option<FoundEntry>,
     /// What each limit charges to its main counter, if a peek had to show it. Otherwise empty.
     pub(super) peeked: Vec<PeekedCharge>,
     pub(super) may_wait: bool,
@@ -72,6 +74,9 @@ pub enum LimitRef {
     UnknownDomain,
     /// A limit that replaces a rule's limit for this request. Shared with the answer.
     Override(Arc<LimitOverride>),
+    /// A rule's limit with the values of the overrides of its key, which set nothing else. At most one limit of a request is
+    /// such.
+    Values(OverriddenValues),
 }
 
 /// A limit that a request has itself, without its L.
@@ -94,6 +99,14 @@ pub struct LimitOverride {
     pub applied: Option<AppliedOverride>,
     /// If the key is blocked: until when, if the block ends.
     pub blocked_until: Option<Timestamp>,
+}
+
+/// A limit with other values, which is kept with the rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OverriddenValues {
+    /// The limit that it replaces.
+    pub position: LimitPosition,
+    pub(super) kept: KeptSlot,
 }
 
 /// The position of a limit in a [`Ruleset`].
@@ -177,10 +190,14 @@ impl Ruleset {
     }
 
     /// Resolves a reference, which must come from this ruleset.
-    #[inline]
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "measured: most callers need one or two of the fields")]
     pub fn resolve<'a>(&'a self, limit: &'a LimitRef) -> ResolvedLimit<'a> {
         match limit {
             LimitRef::Rule(position) => self.resolve_position(*position),
+            LimitRef::Values(OverriddenValues { position, kept }) => {
+                ResolvedLimit { rule: self.rule_at(*position), limit: self.overridden.resolve_kept(*kept) }
+            }
             _ => self.resolve_uncommon(limit),
         }
     }
@@ -195,11 +212,22 @@ impl Ruleset {
         }
     }
 
+    /// The limit at a position.
+    #[inline]
+    pub fn limit_at(&self, position: LimitPosition) -> &CompiledLimit {
+        self.domain_at(position.domain).compiled(position.rule).limit(position.limit)
+    }
+
+    #[inline]
+    fn rule_at(&self, position: LimitPosition) -> &Rule {
+        &self.domain_at(position.domain).rules()[position.rule as usize]
+    }
+
     /// Separate, so that the common case is inlined.
     #[inline(never)]
     fn resolve_uncommon<'a>(&'a self, limit: &'a LimitRef) -> ResolvedLimit<'a> {
         match limit {
-            LimitRef::Rule(position) => self.resolve_position(*position),
+            LimitRef::Rule(_) | LimitRef::Values(_) => self.resolve(limit),
             LimitRef::Request(kind) => {
                 let RequestLimitRule { rule, limit } = RequestLimitRule::of(*kind);
                 ResolvedLimit { rule, limit }
@@ -210,10 +238,7 @@ impl Ruleset {
             }
             LimitRef::Override(replacement) => {
                 let LimitOverride { position, limit, .. } = &**replacement;
-                ResolvedLimit {
-                    rule: &self.domain_at(position.domain).rules()[position.rule as usize],
-                    limit: self.overridden.resolve(limit),
-                }
+                ResolvedLimit { rule: self.rule_at(*position), limit: self.overridden.resolve(limit) }
             }
         }
     }
@@ -231,6 +256,7 @@ impl MatchedLimits {
             unlimited: Vec::new(),
             resized: Vec::new(),
             lifted: Vec::new(),
+            plain: None,
             peeked: Vec::new(),
             may_wait: false,
             has_pool: false,
@@ -269,12 +295,12 @@ impl MatchedLimits {
 
     /// Applies overrides, as [`Evaluation::apply_overrides`](super::Evaluation::apply_overrides) does, for an operation that is
     /// not a decision.
-    pub fn override_limits(
+    pub fn override_limits<S: OverrideSource>(
         &mut self,
         rules: &Ruleset,
         request: &Request<'_>,
         now: Timestamp,
-        source: &dyn OverrideSource,
+        source: &S,
     ) {
         self.apply_overrides(rules, request, now, source, OnOverrideMiss::Default);
     }

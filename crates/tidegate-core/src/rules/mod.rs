@@ -45,6 +45,7 @@ mod mismatch;
 mod name_history;
 mod named_attributes;
 mod overridden_limits;
+mod override_list;
 mod overrides;
 mod pattern;
 mod plan_draft;
@@ -72,11 +73,13 @@ pub use index::{RuleIndex, RuleMatches};
 pub use key_bytes::{KEY_PART_BYTES_MAX, counted_value, key_text, key_value, missing_key_parts, value_text};
 pub use key_spec::{KeyPart, KeySpec, OnMissingKey};
 pub use matched::{
-    LimitOverride, LimitPosition, LimitRef, MatchedLimit, MatchedLimits, RequestLimitKind, ResolvedLimit,
+    LimitOverride, LimitPosition, LimitRef, MatchedLimit, MatchedLimits, OverriddenValues, RequestLimitKind,
+    ResolvedLimit,
 };
 pub use metadata::{Metadata, MetadataValue};
 pub use mismatch::{AttributeValues, Mismatch};
 pub use named_attributes::NamedAttributes;
+pub use override_list::OverrideList;
 pub use overrides::{
     Access, AppliedOverride, BlockStatus, FoundEntry, FoundOverrides, KeyOverrides, Override, OverrideHint,
     OverrideLookup, OverrideScope, OverrideSource, OverrideTarget, OverrideValues, PreviousValues,

@@ -1,12 +1,15 @@
 //! Limits with the values of overrides. Many keys have the same values, so each limit is compiled once and kept with the rules.
 //!
 //! Decisions look them up at the same time, so the table has no lock and no counter that threads share: a slot is written once,
-//! and a decision keeps the position of its limit in the table.
+//! and a decision keeps the position of its limit in the table. Overrides that keys share also remember that position
+//! ([`OverrideList`]), with a number that tells the tables of different rules apart.
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::LimitPosition;
 use super::compiled_limit::CompiledLimit;
+use super::override_list::OverrideList;
 use super::overrides::OverrideValues;
 
 /// How many limits are kept, at most. Others are compiled for each request.
@@ -20,7 +23,14 @@ const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 #[derive(Debug, Default)]
 pub(super) struct OverriddenLimits {
     /// Allocated when the first override applies.
-    slots: OnceLock<Box<[OnceLock<Box<KeptLimit>>]>>,
+    table: OnceLock<KeptTable>,
+}
+
+#[derive(Debug)]
+struct KeptTable {
+    /// Differs from that of all other tables of the process, and from 0.
+    number: u64,
+    slots: Box<[OnceLock<Box<KeptLimit>>]>,
 }
 
 #[derive(Debug)]
@@ -41,12 +51,24 @@ pub(super) enum OverriddenAs {
 #[derive(Clone, Debug)]
 pub(super) enum OverriddenLimit {
     /// The one in this slot.
-    Kept(usize),
+    Kept(KeptSlot),
     /// One that is not kept.
     NotKept(Box<CompiledLimit>),
 }
 
+/// The slot of a limit that is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct KeptSlot(u16);
+
 impl OverriddenLimits {
+    fn table(&self) -> &KeptTable {
+        self.table.get_or_init(|| {
+            static TABLES: AtomicU64 = AtomicU64::new(1);
+            let number = TABLES.fetch_add(1, Ordering::Relaxed);
+            KeptTable { number, slots: (0..KEPT_MAX).map(|_| OnceLock::new()).collect() }
+        })
+    }
+
     /// The limit at a position with the values of an override.
     pub fn get(
         &self,
@@ -54,27 +76,89 @@ impl OverriddenLimits {
         overridden_as: OverriddenAs,
         compile: impl Fn() -> CompiledLimit,
     ) -> OverriddenLimit {
-        let slots = self.slots.get_or_init(|| (0..KEPT_MAX).map(|_| OnceLock::new()).collect());
-        let first = overridden_as.hash_at(position);
-        for slot in (first..first + PROBES_MAX).map(|slot| slot % KEPT_MAX) {
-            let keep = || Box::new(KeptLimit { position, overridden_as, limit: compile() });
-            let kept = slots[slot].get_or_init(keep);
-            if kept.position == position && kept.overridden_as == overridden_as {
-                return OverriddenLimit::Kept(slot);
-            }
+        match self.table().find(position, overridden_as, &compile) {
+            Some(slot) => OverriddenLimit::Kept(slot),
+            None => OverriddenLimit::NotKept(Box::new(compile())),
         }
-        OverriddenLimit::NotKept(Box::new(compile()))
+    }
+
+    /// As [`get`](Self::get), with the values of overrides that set nothing else. `None` if the limit is not kept.
+    #[inline]
+    pub fn get_plain(
+        &self,
+        position: LimitPosition,
+        list: &OverrideList,
+        values: &OverrideValues,
+        compile: impl Fn() -> CompiledLimit,
+    ) -> Option<KeptSlot> {
+        let table = self.table();
+        let slot = table.remembered(list.kept());
+        match slot.filter(|slot| table.kept(*slot).is_some_and(|kept| kept.position == position)) {
+            Some(slot) => Some(slot),
+            None => table.find_and_remember(position, list, values, compile),
+        }
     }
 
     /// The limit itself.
+    #[inline]
     pub fn resolve<'a>(&'a self, limit: &'a OverriddenLimit) -> &'a CompiledLimit {
         match limit {
-            OverriddenLimit::Kept(slot) => {
-                let kept = self.slots.get().and_then(|slots| slots[*slot].get());
-                &kept.expect("it was found in these rules, and slots are never emptied").limit
-            }
+            OverriddenLimit::Kept(slot) => self.resolve_kept(*slot),
             OverriddenLimit::NotKept(limit) => limit,
         }
+    }
+
+    /// The limit in a slot.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "part of `Ruleset::resolve`")]
+    pub fn resolve_kept(&self, slot: KeptSlot) -> &CompiledLimit {
+        let kept = self.table.get().and_then(|table| table.kept(slot));
+        &kept.expect("it was found in these rules, and slots are never emptied").limit
+    }
+}
+
+impl KeptTable {
+    #[inline]
+    fn kept(&self, KeptSlot(slot): KeptSlot) -> Option<&KeptLimit> {
+        self.slots[usize::from(slot)].get().map(|kept| &**kept)
+    }
+
+    /// The slot that a list of overrides remembers, if it is one of this table.
+    #[inline]
+    fn remembered(&self, remembered: u64) -> Option<KeptSlot> {
+        #[allow(clippy::cast_possible_truncation, reason = "the lower bits")]
+        let slot = remembered as u16;
+        (remembered >> u16::BITS == self.number).then_some(KeptSlot(slot))
+    }
+
+    #[cold]
+    fn find_and_remember(
+        &self,
+        position: LimitPosition,
+        list: &OverrideList,
+        values: &OverrideValues,
+        compile: impl Fn() -> CompiledLimit,
+    ) -> Option<KeptSlot> {
+        let slot = self.find(position, OverriddenAs::Values(*values), &compile)?;
+        list.remember_kept(self.number << u16::BITS | u64::from(slot.0));
+        Some(slot)
+    }
+
+    /// The slot of a limit, which is compiled if it is new. `None` if there is no room for it.
+    fn find(
+        &self,
+        position: LimitPosition,
+        overridden_as: OverriddenAs,
+        compile: &impl Fn() -> CompiledLimit,
+    ) -> Option<KeptSlot> {
+        let first = overridden_as.hash_at(position);
+        let mut slots = (first..first + PROBES_MAX).map(|slot| slot % KEPT_MAX);
+        let slot = slots.find(|slot| {
+            let keep = || Box::new(KeptLimit { position, overridden_as, limit: compile() });
+            let kept = self.slots[*slot].get_or_init(keep);
+            kept.position == position && kept.overridden_as == overridden_as
+        });
+        slot.and_then(|slot| u16::try_from(slot).ok()).map(KeptSlot)
     }
 }
 

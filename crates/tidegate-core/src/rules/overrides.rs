@@ -26,6 +26,7 @@ use siphasher::sip::SipHasher13;
 use smallvec::SmallVec;
 
 use super::compiled_limit::CompiledLimit;
+use super::override_list::OverrideList;
 use super::{Action, LimitPosition, Ruleset};
 use crate::migration::{SupersededCounter, supersede};
 use crate::{Limit, LimitError, LimitId, Timestamp};
@@ -117,8 +118,8 @@ pub struct KeyOverrides {
 /// The overrides of a key or a wildcard, as decisions use them.
 #[derive(Clone, Debug)]
 pub struct FoundEntry {
-    /// As in [`KeyOverrides`]. Keys with equal overrides share them.
-    pub overrides: Arc<[Override]>,
+    /// As in [`KeyOverrides`].
+    pub overrides: Arc<OverrideList>,
     /// The version in the config store.
     pub version: u64,
     /// The key of a wildcard in the config store. `None` if these are the overrides of exactly the key.
@@ -160,6 +161,12 @@ pub struct OverrideTarget<'a> {
 pub trait OverrideSource {
     /// Whether a key may have overrides. Most keys have none, so most decisions ask nothing else.
     fn may_have(&self, target: OverrideTarget<'_>) -> Option<OverrideHint>;
+
+    /// The overrides of exactly this key, if they are known and no wildcard matches it. If `None`, [`find`](Self::find) says
+    /// more.
+    fn find_alone(&self, _target: OverrideTarget<'_>, _hint: OverrideHint) -> Option<FoundEntry> {
+        None
+    }
 
     /// The overrides of a key that may have some. The target must come from these rules.
     fn find(&self, rules: &Ruleset, target: OverrideTarget<'_>, hint: OverrideHint) -> OverrideLookup;

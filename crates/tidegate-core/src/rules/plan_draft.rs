@@ -231,7 +231,12 @@ impl MatchedLimits {
             None => (PartCounter::Secondary, key, secondary, Role::Observed),
         };
         let CounterVersions { current, superseded } = versions;
-        let (cost, policy) = (matched.cost, limit.policy);
+        let policy = match counter {
+            // A pool may have any algorithm, and rules with other modes borrow from it too.
+            PartCounter::Pool => limit.policy.strict_or_local(),
+            PartCounter::Main | PartCounter::Secondary => limit.policy,
+        };
+        let cost = matched.cost;
         Some(CountedPart { index, counter, key, cost, policy, current, superseded, role })
     }
 
@@ -285,6 +290,8 @@ impl<'a> DraftWriter<'_, 'a> {
         until: Option<Timestamp>,
     ) -> Result<(), PlanFull> {
         let CountedPart { index, counter: which, key, cost, policy, role, .. } = *part;
+        // A superseded counter may have an algorithm without such modes.
+        let policy = if until.is_some() { policy.strict_or_local() } else { policy };
         let charges = self.plan.charges().len();
         let charge = self.plan.add(Charge { key, counter, cost, role, policy })?;
         self.parts.has_shared |= charge < charges;

@@ -1,10 +1,12 @@
 //! A rule: what it matches, and which limits apply.
 
+use std::num::NonZeroU32;
+
 use super::compiled_limit::with_margin;
 use super::name_history::{CounterName, NameHistory};
 use super::{Action, Attribute, Descriptor, KeySpec, Margin, Metadata, OnMissingKey, Pattern};
 use crate::algorithm::WorstCase;
-use crate::{Algorithm, DenyCache, Limit, LimitId, OnStoreFailure};
+use crate::{Algorithm, DenyCache, Limit, LimitId, ModeBound, OnStoreFailure, RuleMode};
 
 /// A checked rule, before it is compiled.
 #[derive(Clone, Debug, Default)]
@@ -30,6 +32,8 @@ pub struct Rule {
     pub is_exemption: bool,
     /// Names and values that are included in answers.
     pub metadata: Metadata,
+    /// Where its limits are counted, if nodes share a store.
+    pub mode: RuleMode,
     /// What happens to its limits while the shared store does not answer. If `None`, the default of each limit.
     pub on_store_failure: Option<OnStoreFailure>,
     /// Whether a node may deny from memory while it knows that the shared store would deny.
@@ -166,7 +170,19 @@ impl Rule {
     /// The most that the rule admits under one of its limits for one key. `None` if the limit never denies. A quota
     /// admits more while another quota of the request has room.
     pub fn worst_case_of(&self, limit: &RuleLimit) -> Option<WorstCase> {
-        limit.worst_case().or_else(|| self.is_denying_quota(limit).then(|| limit.limit.worst_case()))
+        self.bounding_limit(limit).map(|limit| limit.worst_case())
+    }
+
+    /// The most that this many nodes together admit under one of its limits for one key, if they share a store. `None`
+    /// if the limit never denies.
+    pub fn mode_bound_of(&self, limit: &RuleLimit, nodes: NonZeroU32) -> Option<ModeBound> {
+        let mode = self.mode.for_limit(&limit.limit);
+        self.bounding_limit(limit).map(|limit| limit.mode_bound(mode, nodes))
+    }
+
+    /// The limit that bounds what the rule admits under one of its limits. `None` if that never denies.
+    pub fn bounding_limit(&self, limit: &RuleLimit) -> Option<Limit> {
+        limit.bounding_limit().or_else(|| self.is_denying_quota(limit).then(|| limit.limit.clone()))
     }
 }
 
@@ -190,12 +206,12 @@ impl RuleLimit {
         !matches!(self.action, Action::Shadow | Action::Quota | Action::Soft(Margin::Unlimited))
     }
 
-    /// The most that the limit admits for one key. `None` if it never denies a request by itself.
-    fn worst_case(&self) -> Option<WorstCase> {
+    /// The limit that bounds what is admitted. `None` if it never denies a request by itself.
+    fn bounding_limit(&self) -> Option<Limit> {
         match &self.action {
-            Action::Reject | Action::ShadowBan | Action::Delay { .. } => Some(self.limit.worst_case()),
-            Action::Soft(Margin::Percent(percent)) => Some(with_margin(&self.limit, *percent).worst_case()),
-            Action::Elastic(elastic) => Some(self.limit.resized(elastic.max).worst_case()),
+            Action::Reject | Action::ShadowBan | Action::Delay { .. } => Some(self.limit.clone()),
+            Action::Soft(Margin::Percent(percent)) => Some(with_margin(&self.limit, *percent)),
+            Action::Elastic(elastic) => Some(self.limit.resized(elastic.max)),
             Action::Shadow | Action::Quota | Action::Soft(Margin::Unlimited) => None,
         }
     }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::compiled_limit::CompiledLimit;
 use super::compiled_limit::CounterVersions;
 use super::compiled_rule::{CompiledRule, RuleCompiler};
 use super::name_history::{self, NameHistory};
@@ -156,6 +157,12 @@ impl CompiledDomain {
     /// The rules as written, in order.
     pub fn rules(&self) -> &[Rule] {
         &self.rules
+    }
+
+    /// Each limit of its rules, with its rule.
+    pub fn limits(&self) -> impl Iterator<Item = (&Rule, &CompiledLimit)> {
+        let rules = self.rules.iter().zip(&self.compiled);
+        rules.flat_map(|(rule, compiled)| compiled.limits.iter().map(move |limit| (rule, limit)))
     }
 
     /// Replaces the content of `matches` with the indices of the rules that apply to a descriptor, in ascending order.

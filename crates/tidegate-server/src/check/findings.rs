@@ -1,6 +1,7 @@
 //! The result of a check, written as text or as JSON.
 
 use std::fmt::Write as _;
+use std::num::NonZeroU32;
 
 use serde_json::{Value, json};
 use tidegate::rules::{Domain, Report, TestResult, TestResults, TestStatus};
@@ -38,13 +39,13 @@ pub(super) struct ExplainedRequest {
 }
 
 impl Findings {
-    pub fn new(report: Report, domains: &[Domain]) -> Self {
+    pub fn new(report: Report, domains: &[Domain], nodes: NonZeroU32) -> Self {
         let rules = domains.iter().map(|domain| domain.rules.len()).sum();
         Self {
             report,
             domains: domains.len(),
             rules,
-            worst_cases: WorstCases::of(domains),
+            worst_cases: WorstCases::of(domains, nodes),
             result: CheckResult::Nothing,
             deny_warnings: false,
         }

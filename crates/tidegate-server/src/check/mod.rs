@@ -12,6 +12,7 @@ mod explain;
 mod findings;
 mod worst_cases;
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -25,7 +26,7 @@ use crate::serve::CountingMode;
 /// Check rules, explain a request, or run tests of the rules
 ///
 /// Reads rules from files and directories as the server does, and reports all errors at once, with warnings for rules
-/// that are valid but probably not intended. Lists the most that each limit admits. With --request, explains which rules apply to a request and why the
+/// that are valid but probably not intended. Lists the most that each limit admits, and with --nodes, what a fleet of nodes admits. With --request, explains which rules apply to a request and why the
 /// others do not. With --tests, runs tests that state how the rules must decide.
 #[derive(Args, Debug)]
 #[command(after_long_help = include_str!("../help/check.txt"))]
@@ -57,6 +58,10 @@ pub struct CheckArgs {
     /// What the limits of files for envoyproxy/ratelimit count, as set for `tidegate serve`
     #[arg(long, env = "TIDEGATE_COUNTING", value_name = "HOW", value_enum, default_value_t)]
     counting: CountingMode,
+
+    /// How many nodes share a store: limits are listed with what all of them together admit in the mode of their rule
+    #[arg(long, value_name = "N", default_value = "1", conflicts_with_all = ["request", "tests"])]
+    nodes: NonZeroU32,
 
     /// Rules files, or directories: of a directory, the files named *.yaml and *.yml, and others with descriptors
     #[arg(value_name = "PATH", required = true)]
@@ -93,9 +98,9 @@ fn check(args: &CheckArgs) -> Result<Findings, Failure> {
     options.ignore_dotfiles = args.ignore_dotfiles;
     options.counting = args.counting.into();
     let mut findings = match rules::load_with(&args.paths, options) {
-        Err(report) => Findings::new(report, &[]),
+        Err(report) => Findings::new(report, &[], args.nodes),
         Ok(loaded) => {
-            let mut findings = Findings::new(loaded.report, &loaded.domains);
+            let mut findings = Findings::new(loaded.report, &loaded.domains, args.nodes);
             findings.result = match (request, tests) {
                 (Some(request), _) => explain::explain(loaded.domains, &request)?,
                 (None, Some(Ok(tests))) => CheckResult::Tests(tests.run(&loaded.domains)),

@@ -5,14 +5,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use tidegate::Timestamp;
 use tidegate::redis::{BreakerState, RedisStore};
 use tidegate::rules::{Answer, AnswerKind, OnStoreFailure};
+use tidegate::store::ModeStore;
+use tidegate::{SystemClock, Timestamp};
 
 /// The shared store of a fleet of nodes.
 pub struct Fleet {
     /// The store.
     pub store: Arc<RedisStore>,
+    /// The layer over it that decides in memory where a rule says so.
+    pub modes: ModeStore<Arc<RedisStore>>,
     /// The URL of the store, without a password.
     pub url: String,
     degraded_since: ArcSwapOption<Timestamp>,
@@ -36,8 +39,10 @@ const REACHED_POLL_INTERVAL: Duration = Duration::from_millis(200);
 impl Fleet {
     /// Creates a fleet with this store, at this URL.
     pub fn new(store: Arc<RedisStore>, url: String) -> Self {
+        let modes = ModeStore::new(Arc::clone(&store), SystemClock::new()).with_own_ticks();
         Self {
             store,
+            modes,
             url,
             degraded_since: ArcSwapOption::empty(),
             readiness: StoreReadiness::default(),

@@ -173,6 +173,17 @@ impl DecideTask {
     ) -> Option<LoadWait> {
         // Most servers have no overrides at all.
         let overrides = engine.overrides.get().filter(|overrides| !overrides.is_empty())?;
+        self.apply_from(overrides, rules, request)
+    }
+
+    /// Separate, so that a decision without overrides stays small.
+    #[inline(never)]
+    fn apply_from(
+        &mut self,
+        overrides: &Arc<OverrideCache>,
+        rules: &Ruleset,
+        request: &Request<'_>,
+    ) -> Option<LoadWait> {
         match self.evaluation.apply_overrides(rules, request, &**overrides, OnOverrideMiss::Wait) {
             OverrideStatus::Applied => None,
             status => self.load_overrides(overrides, rules, request, status),
@@ -296,6 +307,12 @@ impl DecideTask {
     #[inline]
     pub fn write_answer(&self, answer: &mut Answer) {
         self.evaluation.write_answer(answer, &self.outcomes);
+        self.mark_answer(answer);
+    }
+
+    /// Says what happened at the store.
+    #[inline]
+    fn mark_answer(&self, answer: &mut Answer) {
         answer.unreplicated = self.session.is_unreplicated && answer.kind.passes();
         if let Some(failure) = &self.session.failure {
             answer.degrade(Fallback::<()>::RETRY_AFTER);
@@ -308,8 +325,9 @@ impl DecideTask {
 
     /// Writes the decision from the last outcomes, for a request that did not wait for limits.
     #[inline]
-    pub fn write_output(&self, decided: &mut DecideOutput) {
-        self.write_answer(&mut decided.answer);
+    pub fn write_output(&mut self, decided: &mut DecideOutput) {
+        self.evaluation.write_last_answer(&mut decided.answer, &self.outcomes);
+        self.mark_answer(&mut decided.answer);
         (decided.lease, decided.stages) = (self.session.lease.into_lease(), self.session.stages.times());
         decided.charged_at = self.charged_at(&decided.answer);
     }

@@ -70,7 +70,7 @@ impl<C: Clock> Engine<C, Arc<MemoryStore>> {
 
     /// As [`explain`](Self::explain), at a given instant.
     pub fn explain_at(&self, request: &Request<'_>, now: Timestamp) -> Result<Explanation, PlanFull> {
-        Ok(Explanation::new(request, self.peek_at(request, now)?))
+        Ok(Explanation::new(request, self.peek_at(request, now)?, &self.inner.store))
     }
 
     /// Decides a request as [`check`](Self::check) does, and returns the lease of its concurrency limits, whatever

@@ -67,7 +67,8 @@ where
 
     /// Explains what [`check`](Self::check) would answer now. Nothing is charged.
     pub async fn explain(&self, request: &Request<'_>) -> Result<Explanation, EngineError> {
-        Ok(Explanation::new(request, self.peek(request).await?.answer))
+        let answer = self.peek(request).await?.answer;
+        Ok(Explanation::new(request, answer, &self.inner.store))
     }
 
     /// Renews a lease that the request acquired. Without a ttl, the lease keeps its own.

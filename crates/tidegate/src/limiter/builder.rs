@@ -3,9 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use tidegate_core::{Limit, OnStoreFailure};
+use tidegate_core::{Limit, Mode, OnStoreFailure, RuleMode};
 
-use super::limits::Limits;
+use super::limits::{LimitPolicy, Limits};
 use super::{IntoLimit, Limiter, LimiterError};
 use crate::memory::{MEMORY_BYTES_DEFAULT, MemoryStore};
 use crate::queue::QUEUE_MAX_DEFAULT;
@@ -18,7 +18,7 @@ pub struct LimiterBuilder<C = SystemClock, S = Arc<MemoryStore>> {
     rule: String,
     limits: Vec<Result<Limit, LimiterError>>,
     store: BuilderValue<S>,
-    on_store_failure: Option<OnStoreFailure>,
+    policy: LimitPolicy,
     queue_max: usize,
     clock: BuilderValue<C>,
 }
@@ -29,7 +29,7 @@ impl LimiterBuilder {
             rule: "default".to_owned(),
             limits: Vec::new(),
             store: BuilderValue::Default(|| Arc::new(MemoryStore::bounded(MEMORY_BYTES_DEFAULT))),
-            on_store_failure: None,
+            policy: LimitPolicy::default(),
             queue_max: QUEUE_MAX_DEFAULT,
             clock: BuilderValue::Default(SystemClock::new),
         }
@@ -69,9 +69,9 @@ impl<C, S> LimiterBuilder<C, S> {
     /// Over a shared store the limiter's calls are futures.
     #[must_use]
     pub fn store<T: IntoStore>(self, store: T) -> LimiterBuilder<C, T::Store> {
-        let Self { rule, limits, on_store_failure, queue_max, clock, .. } = self;
+        let Self { rule, limits, policy, queue_max, clock, .. } = self;
         let store = BuilderValue::Set(store.into_store());
-        LimiterBuilder { rule, limits, store, on_store_failure, queue_max, clock }
+        LimiterBuilder { rule, limits, store, policy, queue_max, clock }
     }
 
     /// The most requests that may wait for one key. The default is [`QUEUE_MAX_DEFAULT`]. All keys together have at
@@ -85,8 +85,8 @@ impl<C, S> LimiterBuilder<C, S> {
     /// Sets the clock.
     #[must_use]
     pub fn clock<D: Clock>(self, clock: D) -> LimiterBuilder<D, S> {
-        let Self { rule, limits, store, on_store_failure, queue_max, .. } = self;
-        LimiterBuilder { rule, limits, store, on_store_failure, queue_max, clock: BuilderValue::Set(clock) }
+        let Self { rule, limits, store, policy, queue_max, .. } = self;
+        LimiterBuilder { rule, limits, store, policy, queue_max, clock: BuilderValue::Set(clock) }
     }
 }
 
@@ -96,7 +96,17 @@ impl<C, S: AsyncStore> LimiterBuilder<C, S> {
     /// ([`Deny`](OnStoreFailure::Deny)).
     #[must_use]
     pub fn on_store_failure(mut self, on_store_failure: OnStoreFailure) -> Self {
-        self.on_store_failure = Some(on_store_failure);
+        self.policy.on_store_failure = Some(on_store_failure);
+        self
+    }
+
+    /// Sets where the limits are counted. The default is [`Strict`](Mode::Strict): the shared store decides every
+    /// request. [`Leased`](Mode::Leased) and [`Eventual`](Mode::Eventual) need a store with a
+    /// [`ModeStore`](crate::store::ModeStore); other stores decide strictly. They support `gcra`, `token_bucket`,
+    /// `fixed_window` and `sliding_window` without `count_denied`.
+    #[must_use]
+    pub fn mode(mut self, mode: Mode) -> Self {
+        self.policy.mode = RuleMode::from(mode);
         self
     }
 }
@@ -105,7 +115,7 @@ impl<C: Clock, S: Store> LimiterBuilder<C, S> {
     /// Builds the limiter. Returns the first error of its limits.
     pub fn build(self) -> Result<Limiter<C, S>, LimiterError> {
         let limits = self.limits.into_iter().collect::<Result<_, _>>()?;
-        let limits = Limits::new(&self.rule, limits, self.on_store_failure)?;
+        let limits = Limits::new(&self.rule, limits, self.policy)?;
         Ok(Limiter::from_parts(
             self.rule,
             limits,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tidegate_core::LimitError;
+use tidegate_core::{LimitError, RuleMode, UnsupportedMode};
 
 use super::LIMITS_MAX;
 
@@ -16,6 +16,7 @@ pub(super) enum LimiterErrorKind {
     TooManyLimits(usize),
     TooManyChanges,
     DuplicateName(String),
+    Mode { limit: String, mode: RuleMode, reason: UnsupportedMode },
     Limit { text: String, error: LimitError },
 }
 
@@ -35,6 +36,12 @@ impl fmt::Display for LimiterError {
             LimiterErrorKind::DuplicateName(name) => {
                 write!(f, "two limits are named `{name}` (hint: names tell limits apart; choose another)")
             }
+            LimiterErrorKind::Mode { limit, mode, reason } => write!(
+                f,
+                "in limit `{limit}`: the mode {} is not possible with {reason} (hint: use gcra, token_bucket, fixed_window or \
+                 sliding_window without count_denied, or the mode strict)",
+                mode.as_str()
+            ),
             LimiterErrorKind::Limit { text, error } => write!(f, "in limit `{text}`: {error}"),
         }
     }

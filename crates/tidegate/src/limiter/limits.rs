@@ -6,8 +6,8 @@ use tidegate_core::migration::{
     IdentifiedCounter, LimitMigration, SupersededCounter, next_expiry, wait_past_superseded,
 };
 use tidegate_core::{
-    Algorithm, Charge, Counter, Limit, LimitId, OnStoreFailure, Plan, ReleaseRate, StorePolicy, Timestamp,
-    Wait,
+    Algorithm, Charge, Counter, Limit, LimitId, OnStoreFailure, Plan, ReleaseRate, RuleMode, StorePolicy,
+    Timestamp, Wait,
 };
 
 use super::error::{LimiterError, LimiterErrorKind};
@@ -22,18 +22,21 @@ pub(crate) struct Limits {
     pub counters: Arc<[Counter]>,
     /// Superseded limits. They stay enforced beside the new ones for a while.
     pub superseded: Arc<[SupersededCounter]>,
-    /// What happens while a shared store does not answer, if the caller has set it.
-    on_store_failure: Option<OnStoreFailure>,
+    policy: LimitPolicy,
+}
+
+/// How the limits are decided where nodes share a store.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct LimitPolicy {
+    pub mode: RuleMode,
+    /// What happens while the store does not answer, if the caller has set it.
+    pub on_store_failure: Option<OnStoreFailure>,
 }
 
 impl Limits {
-    pub(super) fn new(
-        rule: &str,
-        limits: Vec<Limit>,
-        on_store_failure: Option<OnStoreFailure>,
-    ) -> Result<Self, LimiterError> {
-        let counters = counters(rule, limits)?.into();
-        Ok(Self { counters, superseded: Arc::default(), on_store_failure })
+    pub(super) fn new(rule: &str, limits: Vec<Limit>, policy: LimitPolicy) -> Result<Self, LimiterError> {
+        let counters = policy.checked_counters(rule, limits)?.into();
+        Ok(Self { counters, superseded: Arc::default(), policy })
     }
 
     /// Replaces the limits, and keeps the superseded ones for a while.
@@ -43,15 +46,14 @@ impl Limits {
         limits: Vec<Limit>,
         now: Timestamp,
     ) -> Result<Self, LimiterError> {
-        let counters = counters(rule, limits)?;
+        let counters = self.policy.checked_counters(rule, limits)?;
         let (old, new) = (identified_counters(&self.counters), identified_counters(&counters));
         let superseded =
             LimitMigration { old: &old, new: &new, superseded: &self.superseded, now }.superseded();
         if superseded.len() > LIMITS_MAX {
             return Err(LimiterError(LimiterErrorKind::TooManyChanges));
         }
-        let on_store_failure = self.on_store_failure;
-        Ok(Self { counters: counters.into(), superseded: superseded.into(), on_store_failure })
+        Ok(Self { counters: counters.into(), superseded: superseded.into(), policy: self.policy })
     }
 
     pub(crate) fn active_counters(&self, now: Timestamp) -> impl Iterator<Item = &Counter> {
@@ -64,19 +66,10 @@ impl Limits {
         let mut plan = Plan::new();
         for counter in self.active_counters(now) {
             // Cannot fail: `counters` and `superseded` are at most half a plan each.
-            let _ = plan.add(Charge { policy: self.policy(counter), ..Charge::new(key, counter, cost) });
+            let _ = plan
+                .add(Charge { policy: self.policy.of_counter(counter), ..Charge::new(key, counter, cost) });
         }
         plan
-    }
-
-    /// The policy of a counter. Concurrency limits are denied by default: a share of a lock would be one lock on each
-    /// node.
-    fn policy(&self, counter: &Counter) -> StorePolicy {
-        let default = match counter.algorithm() {
-            Algorithm::Leases(_) => OnStoreFailure::Deny,
-            _ => OnStoreFailure::Local,
-        };
-        StorePolicy { on_store_failure: self.on_store_failure.unwrap_or(default), ..StorePolicy::DEFAULT }
     }
 
     /// Whether a denied request is counted.
@@ -110,6 +103,33 @@ impl Limits {
         wait_at: impl Fn(Timestamp) -> Wait,
     ) -> (Timestamp, Wait) {
         wait_past_superseded(from, |at| self.next_expiry(at), wait_at)
+    }
+}
+
+impl LimitPolicy {
+    /// The counters of these limits, if all of them can have the mode.
+    fn checked_counters(self, rule: &str, limits: Vec<Limit>) -> Result<Vec<Counter>, LimiterError> {
+        for limit in &limits {
+            if let Err(reason) = self.mode.check(limit) {
+                let limit = limit.to_string();
+                return Err(LimiterError(LimiterErrorKind::Mode { limit, mode: self.mode, reason }));
+            }
+        }
+        counters(rule, limits)
+    }
+
+    /// The policy of a counter. Concurrency limits are denied by default: a share of a lock would be one lock on each
+    /// node. A superseded counter that cannot have the mode is strict.
+    fn of_counter(self, counter: &Counter) -> StorePolicy {
+        let default = match counter.algorithm() {
+            Algorithm::Leases(_) => OnStoreFailure::Deny,
+            _ => OnStoreFailure::Local,
+        };
+        StorePolicy {
+            mode: self.mode.for_limit(counter.limit()),
+            on_store_failure: self.on_store_failure.unwrap_or(default),
+            ..StorePolicy::DEFAULT
+        }
     }
 }
 

@@ -4,7 +4,9 @@
 //! that the state is unchanged since it was read. A denial ends before the lock, and has written nothing.
 
 use tidegate_core::algorithm::LimitAlgorithm;
-use tidegate_core::{ChargeDecision, Counter, Decision, OutcomeKind, PackedState, TimedCost, Timestamp};
+use tidegate_core::{
+    Algorithm, Charge, ChargeDecision, Counter, Decision, OutcomeKind, PackedState, TimedCost, Timestamp,
+};
 
 use super::MemoryStore;
 use super::fast_path::FastMiss;
@@ -66,6 +68,31 @@ impl MemoryStore {
             }
             Some(())
         });
+    }
+
+    /// Counts units that were used elsewhere since `from`, whether they fit or not. Returns the state after that. Does
+    /// nothing for an algorithm without a packed state.
+    pub(crate) fn count_since(&self, charge: &Charge<'_>, from: Timestamp, now: Timestamp) -> PackedState {
+        let Algorithm::Packed(algorithm) = charge.counter.algorithm() else { return PackedState::NEVER_SEEN };
+        let (tag, timed_cost) = (self.seed.tag_of_charge(charge), TimedCost { now, cost: charge.cost });
+        loop {
+            let number = self.table.page_number(tag);
+            let page = self.table.page(number).lock();
+            if self.table.page_number(tag) != number {
+                continue;
+            }
+            let slot = page.find(tag);
+            let before = slot.map_or(PackedState::NEVER_SEEN, |slot| page.state(slot));
+            let mut state = before;
+            if charge.cost > 0 {
+                algorithm.count_since(&mut state, timed_cost, from);
+            }
+            let new_key = || NewKey { counter: charge.counter, tag, now };
+            if state == before || self.try_write_packed(page, slot, state, new_key).is_some() {
+                return state;
+            }
+            self.make_room(tag, now);
+        }
     }
 
     /// Reads a packed state. Writes nothing.

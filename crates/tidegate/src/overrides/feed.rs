@@ -7,6 +7,7 @@
 //! Beside that, some pages of all keys are read in each poll until the filter of keys is built.
 
 use std::fmt;
+use std::sync::Arc;
 
 use tidegate_core::rules::{FoundEntry, KeyOverrides};
 
@@ -194,7 +195,7 @@ impl OverrideCache {
 fn usable(entry: &ConfigEntry, seen: &mut FeedChanges) -> Option<FoundEntry> {
     match record::decode(&entry.key, entry.version.get(), &entry.value) {
         Ok(KeyOverrides { id, version, overrides }) => {
-            Some(FoundEntry { overrides: overrides.into(), version, wildcard: Some(id.into()) })
+            Some(FoundEntry { overrides: Arc::new(overrides.into()), version, wildcard: Some(id.into()) })
         }
         Err(error) => {
             seen.unusable.push(format!("the override at {:?} is not used: {error}", entry.key));

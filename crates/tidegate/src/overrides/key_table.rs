@@ -13,7 +13,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tidegate_core::rules::Override;
+use tidegate_core::rules::OverrideList;
 
 use super::shared_overrides::{NUMBER_MAX, SharedOverrides};
 
@@ -35,7 +35,7 @@ pub(super) struct KeyHash {
 #[derive(Clone, Debug)]
 pub(super) struct CachedKey {
     /// `None` if it has no overrides.
-    pub overrides: Option<Arc<[Override]>>,
+    pub overrides: Option<Arc<OverrideList>>,
     /// The version of the record, or of its deletion. 0 if the key was not in the store.
     pub version: u64,
     /// When it was read.
@@ -295,13 +295,13 @@ mod tests {
     use std::collections::BTreeMap;
 
     use proptest::prelude::*;
-    use tidegate_core::rules::OverrideValues;
+    use tidegate_core::rules::{Override, OverrideValues};
 
     use super::*;
 
-    fn overrides(limit: u64) -> Arc<[Override]> {
+    fn overrides(limit: u64) -> Arc<OverrideList> {
         let values = OverrideValues { limit: Some(limit), ..OverrideValues::default() };
-        Arc::new([Override { values, ..Override::default() }])
+        Arc::new(vec![Override { values, ..Override::default() }].into())
     }
 
     /// Few places, so that keys get in each other's way.

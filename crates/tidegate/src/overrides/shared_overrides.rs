@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
-use tidegate_core::rules::Override;
+use tidegate_core::rules::{Override, OverrideList};
 
 /// The largest number of overrides.
 pub(super) const NUMBER_MAX: u32 = (1 << 29) - 1;
@@ -15,8 +15,8 @@ const SHARED_BYTES: usize = 128;
 #[derive(Default)]
 pub(super) struct SharedOverrides {
     /// By their positions, with the number of keys that have them. `None` if the position is free.
-    all: Vec<Option<(Arc<[Override]>, usize)>>,
-    positions: HashMap<Arc<[Override]>, usize, RandomState>,
+    all: Vec<Option<(Arc<OverrideList>, usize)>>,
+    positions: HashMap<Arc<OverrideList>, usize, RandomState>,
     free: Vec<usize>,
     /// The memory of all.
     pub bytes: usize,
@@ -25,13 +25,13 @@ pub(super) struct SharedOverrides {
 impl SharedOverrides {
     /// The overrides with a number. `None` for 0.
     #[inline]
-    pub fn get(&self, number: u32) -> Option<&Arc<[Override]>> {
+    pub fn get(&self, number: u32) -> Option<&Arc<OverrideList>> {
         let position = (number as usize).checked_sub(1)?;
         self.all[position].as_ref().map(|(overrides, _)| overrides)
     }
 
     /// Adds the overrides of a key. Returns their number: their position plus 1.
-    pub fn add(&mut self, overrides: Arc<[Override]>) -> u32 {
+    pub fn add(&mut self, overrides: Arc<OverrideList>) -> u32 {
         let position = match self.positions.get(&overrides) {
             Some(position) => *position,
             None => {
@@ -66,11 +66,14 @@ impl SharedOverrides {
     }
 }
 
-fn shared_bytes(overrides: &[Override]) -> usize {
+fn shared_bytes(overrides: &OverrideList) -> usize {
     let text = |text: &Option<Box<str>>| text.as_ref().map_or(0, |text| text.len());
     let one = |one: &Override| {
         let texts = [&one.limit_name, &one.tier, &one.author, &one.note];
         texts.into_iter().map(text).sum::<usize>() + size_of_val(one.previous.as_slice())
     };
-    SHARED_BYTES + size_of_val(overrides) + overrides.iter().map(one).sum::<usize>()
+    SHARED_BYTES
+        + size_of_val(overrides)
+        + size_of_val(&**overrides)
+        + overrides.iter().map(one).sum::<usize>()
 }

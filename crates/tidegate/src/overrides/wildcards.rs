@@ -140,6 +140,8 @@ fn push(text: &mut LookupText, kind: u8, value: &[u8]) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     fn name(parts: &[(&str, &str)]) -> KeyName {
@@ -151,7 +153,7 @@ mod tests {
         let changes = names.iter().map(|parts| {
             let id = name(parts).encode().unwrap();
             let wildcard = Some(id.clone().into());
-            (id, Some(FoundEntry { overrides: [].into(), version: 1, wildcard }))
+            (id, Some(FoundEntry { overrides: Arc::default(), version: 1, wildcard }))
         });
         Wildcards::default().with_changes(changes.collect()).0
     }

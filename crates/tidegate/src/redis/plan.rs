@@ -100,6 +100,7 @@ pub(super) fn op_code(plan: &RedisPlan) -> u8 {
             FenceChange::Raise => 8,
         },
         Op::Release { .. } => 7,
+        Op::Count { .. } => 11,
         // The store refuses operations that the script does not know.
         _ => 0,
     }

@@ -26,7 +26,7 @@ use super::lease_seal::LeaseSeal;
 use super::leases::ReleaseOnDrop;
 use super::plan::{RedisCharge, RedisPlan, op_code};
 use super::refunds::PendingRefunds;
-use super::script::{new_owner, whole_micros};
+use super::script::{KeyState, new_owner, whole_micros};
 use super::split::RedisSplitPlan;
 use super::stats::{StoreCounters, StoreStats};
 use super::topology::{KeyLocation, KeyMobility, ServerId};
@@ -173,6 +173,7 @@ impl Store for RedisStore {
                 inner.change_lease(plan, &token, without_caching())
             }
             Op::Refund { .. } | Op::Reset => inner.apply(plan, without_caching()),
+            Op::Count { .. } => inner.decide(plan, without_caching()),
             op => {
                 let message = format!("unknown operation {op:?}");
                 return Response::Now(Err(StoreError::Refused(message.into())));
@@ -393,7 +394,8 @@ fn keep_lease(decided: Result<(Reply, ReleaseOnDrop), StoreError>) -> Result<Rep
 pub(super) fn into_reply(timed: TimedReply) -> Reply {
     let TimedReply { reply, replication, .. } = timed;
     let is_unreplicated = replication == Replication::Short;
-    Reply { is_unreplicated, ..Reply::new(reply.at, reply.outcomes).with_lease(reply.lease) }
+    let states = reply.states.and_then(|states| states.iter().map(KeyState::packed).collect());
+    Reply { is_unreplicated, states, ..Reply::new(reply.at, reply.outcomes).with_lease(reply.lease) }
 }
 
 impl std::fmt::Debug for RedisStore {

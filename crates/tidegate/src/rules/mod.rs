@@ -63,5 +63,5 @@ pub use tidegate_core::rules::{
     UnknownDomain,
 };
 pub use tidegate_core::rules::{denial, headers};
-pub use tidegate_core::{DenyCache, LimitId, OnStoreFailure};
+pub use tidegate_core::{Carry, DenyCache, LimitId, OnStoreFailure, RuleMode};
 pub use yaml::{DEPTH_MAX, FILE_BYTES_MAX, NODES_MAX};

@@ -53,6 +53,12 @@ impl MemoryStore {
                 }
                 Reply::empty(now)
             }
+            Op::Count { ago } => {
+                let from = now.saturating_sub(ago);
+                let states =
+                    plan.charges().iter().map(|charge| self.count_since(charge, from, now)).collect();
+                Reply { states: Some(states), ..Reply::empty(now) }
+            }
             _ => {
                 self.reset(plan);
                 Reply::empty(now)

@@ -6,6 +6,7 @@
 //! ```
 //!
 //! [`Fallback`] is a layer over a shared store: it decides in this process while that store does not answer.
+//! [`ModeStore`] is a layer that decides in this process and synchronises with the shared store.
 //! [`LeaseStore`] keeps leases in a store of their own.
 //! [`NodeStore`] is either kind, for a program that chooses at run time where to count.
 
@@ -17,6 +18,7 @@ pub(crate) mod key_name;
 mod lease_store;
 mod memory;
 mod mixed;
+mod modes;
 mod node;
 mod owned_plan;
 mod reply;
@@ -37,10 +39,12 @@ pub use error::StoreError;
 pub use fallback::Fallback;
 pub use into_store::IntoStore;
 pub use lease_store::LeaseStore;
+pub use modes::{ModeSettings, ModeStats, ModeStore};
 pub use node::NodeStore;
 pub use reply::{LeaseReply, Reply, ReplyFuture, Response};
 pub use tidegate_core::{
-    Charge, ChargedAt, Counter, CounterId, DenyCache, Mode, Op, Outcome, Plan, PlanFull, Role, StorePolicy,
+    Carry, Charge, ChargedAt, Counter, CounterId, DenyCache, Mode, Op, Outcome, Plan, PlanFull, Role,
+    StorePolicy,
 };
 pub use watch::{PollChanged, Watch};
 

@@ -9,35 +9,45 @@ pub(super) struct OwnedPlan {
     charges: SmallVec<[OwnedCharge; 2]>,
 }
 
+/// A charge that borrows nothing.
 #[derive(Clone, Debug)]
-struct OwnedCharge {
+pub(super) struct OwnedCharge {
     key: SmallVec<[u8; 40]>,
     counter: Counter,
-    cost: u64,
+    pub cost: u64,
     role: Role,
     policy: StorePolicy,
 }
 
-impl OwnedPlan {
-    pub(super) fn from_plan(plan: &Plan<'_>) -> Self {
-        let owned = |charge: &Charge<'_>| OwnedCharge {
+impl OwnedCharge {
+    pub(super) fn new(charge: &Charge<'_>) -> Self {
+        Self {
             key: SmallVec::from_slice(charge.key),
             counter: charge.counter.clone(),
             cost: charge.cost,
             role: charge.role,
             policy: charge.policy,
-        };
-        Self { charges: plan.charges().iter().map(owned).collect() }
+        }
+    }
+
+    pub(super) fn charge(&self) -> Charge<'_> {
+        Charge {
+            key: &self.key,
+            counter: &self.counter,
+            cost: self.cost,
+            role: self.role,
+            policy: self.policy,
+        }
+    }
+}
+
+impl OwnedPlan {
+    pub(super) fn from_plan(plan: &Plan<'_>) -> Self {
+        Self { charges: plan.charges().iter().map(OwnedCharge::new).collect() }
     }
 
     pub(super) fn plan(&self) -> Plan<'_> {
-        plan_from_charges(self.charges.iter().map(|owned| Charge {
-            key: &owned.key,
-            counter: &owned.counter,
-            cost: owned.cost,
-            role: owned.role,
-            policy: owned.policy,
-        }))
+        plan_from_charges(self.charges.iter().map(OwnedCharge::charge))
     }
 }
 

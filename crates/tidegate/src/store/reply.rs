@@ -3,7 +3,7 @@
 use std::fmt;
 use std::pin::Pin;
 
-use tidegate_core::{Op, Timestamp};
+use tidegate_core::{Op, PackedState, Timestamp};
 
 use super::{Ask, StoreError};
 use crate::{Lease, Outcomes, Release, Renewal};
@@ -33,6 +33,8 @@ pub struct Reply {
     pub lease: LeaseReply,
     /// Whether the plan was charged, but fewer replicas have the charge than the store should wait for.
     pub is_unreplicated: bool,
+    /// The states of the keys after the operation, by the store's clock, for [`Op::Count`].
+    pub states: Option<Box<[PackedState]>>,
 }
 
 /// The state of a lease after an operation.
@@ -59,7 +61,7 @@ impl Reply {
     /// The reply to a plan that was decided.
     #[inline]
     pub fn new(at: Timestamp, outcomes: Outcomes) -> Self {
-        Self { at, outcomes, lease: LeaseReply::None, is_unreplicated: false }
+        Self { at, outcomes, lease: LeaseReply::None, is_unreplicated: false, states: None }
     }
 
     /// The reply to an operation without outcomes.

@@ -19,6 +19,7 @@ mod lease_suite;
 mod leases;
 mod limiter;
 mod mixed;
+mod modes;
 mod observed;
 #[cfg(feature = "rules")]
 mod override_cache;

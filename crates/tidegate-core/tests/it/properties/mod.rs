@@ -14,6 +14,7 @@
 //! | `observed` | observed limits: over their limit and never in debt |
 //! | `release_rates` | a waiting request is released no earlier than forecast |
 //! | `shares` | the shares of all nodes add up to the limit |
+//! | `mode_bounds` | what all nodes together admit in each mode, and attacks with quota leases |
 //! | `no_panics` | any call, with any number, on any state |
 //!
 //! `PROPTEST_CASES=100000 cargo test -p tidegate-core --test it properties` tries more cases.
@@ -27,6 +28,7 @@ mod equivalences;
 mod fast_path;
 mod idle_states;
 pub mod limits;
+mod mode_bounds;
 mod no_panics;
 mod observed;
 mod refunds;

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use tidegate::etcd::EtcdStats;
 use tidegate::redis::{BreakerState, StoreStats, WriteState};
 use tidegate::rules::OnStoreFailure;
+use tidegate::store::{CounterId, ModeStats};
 
 use super::Metrics;
 use super::exposition::{Exposition, MetricType};
@@ -20,6 +21,8 @@ impl Metrics {
             let stats = fleet.store.stats();
             write_plans(page, &stats);
             write_servers(page, &stats);
+            write_modes(page, &fleet.modes.stats());
+            write_usage(page, app, &fleet.modes.usage_ratios());
             let name = "tidegate_store_degraded";
             let help = "1 while decisions are made without the shared store, else 0.";
             page.single(name, MetricType::Gauge, help, u8::from(fleet.degraded_since().is_some()));
@@ -94,6 +97,70 @@ fn write_plans(page: &mut Exposition, stats: &StoreStats) {
     }
     let help = "Nodes that share the store, including this one.";
     page.single("tidegate_store_live_nodes", MetricType::Gauge, help, stats.live_nodes);
+}
+
+fn write_modes(page: &mut Exposition, stats: &ModeStats) {
+    let counters = [
+        ("leased_units", "Units that were debited in the shared store in advance.", stats.units_leased),
+        ("leased_units_returned", "Leased units that were given back unused.", stats.units_returned),
+        (
+            "leased_units_stranded",
+            "Leased units that could not be given back. They come back with time.",
+            stats.units_stranded,
+        ),
+        ("lease_refills", "Debits of quota leases.", stats.refills),
+        ("leased_decisions", "Charges that were admitted from a quota lease.", stats.leased_in_memory),
+        ("pushes", "Synchronisations of a key with its shared count.", stats.pushes),
+        ("push_failures", "Synchronisations that the shared store did not answer.", stats.push_failures),
+        ("pushed_units", "Units that were added to shared counts.", stats.units_pushed),
+        (
+            "eventual_decisions",
+            "Charges that were decided from a copy of the shared count.",
+            stats.eventual_in_memory,
+        ),
+        (
+            "strict_for_room",
+            "Charges with the mode leased or eventual that were asked strictly, because too many keys are in use.",
+            stats.strict_for_room,
+        ),
+    ];
+    for (what, help, count) in counters {
+        page.single(&format!("tidegate_mode_{what}_total"), MetricType::Counter, help, count);
+    }
+    let gauges = [
+        ("leased_units_held", "Units that are leased and not used.", stats.units_held),
+        (
+            "pending_units",
+            "Units that were used and not pushed to the shared count yet.",
+            stats.units_pending,
+        ),
+        ("debt_units", "Units beyond their limits, in the copies of shared counts.", stats.units_debt),
+    ];
+    for (what, help, count) in gauges {
+        page.single(&format!("tidegate_mode_{what}"), MetricType::Gauge, help, count);
+    }
+}
+
+/// The most used key of each limit with the mode leased or eventual.
+fn write_usage(page: &mut Exposition, app: &App, ratios: &[(CounterId, f64)]) {
+    let name = "tidegate_mode_usage_ratio";
+    let help = "Units of all nodes divided by the limit, for the key that has used most of it, as far as this node knows. \
+                More than 1 is over the limit.";
+    page.family(name, MetricType::Gauge, help);
+    if ratios.is_empty() {
+        return;
+    }
+    let rules = app.engine.rules();
+    for domain in rules.domains() {
+        for (rule, limit) in domain.limits() {
+            let Some((_, ratio)) = ratios.iter().find(|(id, _)| *id == limit.main_counter().id()) else {
+                continue;
+            };
+            let labels =
+                [("domain", domain.name()), ("rule", &*rule.name), ("limit", &limit.id().to_string())];
+            page.sample(name, &labels, format!("{ratio:.4}"));
+        }
+    }
 }
 
 fn write_servers(page: &mut Exposition, stats: &StoreStats) {

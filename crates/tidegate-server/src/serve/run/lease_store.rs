@@ -32,7 +32,7 @@ pub fn node_store(
     memory: &Arc<MemoryStore>,
 ) -> NodeStore {
     let memory = Arc::clone(memory);
-    let counters = fleet.map(|fleet| Arc::clone(&fleet.store));
+    let counters = fleet.map(|fleet| Arc::new(fleet.modes.clone()));
     let Some(leases) = leases else {
         return match counters {
             Some(counters) => NodeStore::shared(counters, memory),

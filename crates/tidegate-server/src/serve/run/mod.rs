@@ -87,6 +87,7 @@ fn run(mut settings: Settings) -> Result<CommandStatus, Failure> {
         Ok(server) => server,
         Err(status) => return Ok(status),
     };
+    StartupWarning::log_mode_without_store(&server.app);
     settings.args.connections_max = open_files::raise_limit(&settings.args);
     memory_limit::warn_if_too_large(memory_limit::MemoryBounds {
         counters: settings.args.memory_max,

@@ -21,7 +21,7 @@ use crate::size::ByteSize;
 const FEED_INTERVAL: Duration = Duration::from_millis(500);
 /// How much memory the embedded store takes for pages of its file.
 const EMBEDDED_CACHE_BYTES: usize = 64 << 20;
-/// The largest filter of overridden keys. A filter for a store on this node has room for 89 million keys.
+/// The default of the largest filter of overridden keys. A filter for a store on this node has room for 89 million keys.
 const LOCAL_FILTER_BYTES_MAX: usize = 128 << 20;
 /// The same for a store that nodes share. Each node reads all keys to build it, so it is smaller: room for 5.5 million keys.
 const SHARED_FILTER_BYTES_MAX: usize = 8 << 20;
@@ -31,6 +31,15 @@ const MEMORY_STORE_BYTES: usize = 64 << 20;
 const LOG_LINES_MAX: u32 = 10;
 const LOG_WINDOW_NS: u64 = 60 * SECOND_NS;
 
+/// How much memory overrides take.
+#[derive(Clone, Copy, Debug)]
+pub struct OverrideMemory {
+    /// Those that were used lately.
+    pub cache_max: ByteSize,
+    /// The filter of overridden keys. If `None`, the default for the store.
+    pub filter_max: Option<ByteSize>,
+}
+
 /// Opens the config store: the one that the settings name, else that of the fleet on its Redis servers, else a file in the
 /// data directory, else in memory.
 pub fn start(
@@ -38,7 +47,7 @@ pub fn start(
     location: &ConfigStoreLocation,
     fleet: Option<&Fleet>,
     data_dir: Option<&DataDir>,
-    cache_max: ByteSize,
+    memory: OverrideMemory,
 ) -> Result<OverrideCache, Failure> {
     let named = location.open(runtime).map_err(|error| Failure::usage(error.to_string()))?;
     let is_shared = named.is_some() || fleet.is_some();
@@ -61,8 +70,11 @@ pub fn start(
         }
     };
     let runtime = runtime.clone();
-    let filter_bytes_max = if is_shared { SHARED_FILTER_BYTES_MAX } else { LOCAL_FILTER_BYTES_MAX };
-    let builder = OverrideCache::builder().cache_bytes(cache_max.bytes()).filter_bytes_max(filter_bytes_max);
+    let filter_default = if is_shared { SHARED_FILTER_BYTES_MAX } else { LOCAL_FILTER_BYTES_MAX };
+    let as_bytes = |size: ByteSize| usize::try_from(size.bytes()).unwrap_or(usize::MAX);
+    let builder = OverrideCache::builder()
+        .cache_bytes(memory.cache_max.bytes())
+        .filter_bytes_max(memory.filter_max.map_or(filter_default, as_bytes));
     Ok(builder.build(store, Arc::new(move |load| drop(runtime.spawn(load)))))
 }
 

@@ -11,6 +11,7 @@ use tidegate_core::text::truncated;
 use tokio::signal::unix::Signal;
 use tokio::time::Instant;
 
+use super::startup_warnings::StartupWarning;
 use crate::serve::App;
 use crate::serve::listen::{CertificateReload, Tls};
 use crate::serve::reload_handle::ReloadResult;
@@ -109,7 +110,11 @@ fn record_rules(app: &App, reload: &Reload) {
     match reload {
         Reload::Unchanged => {}
         Reload::Replaced(report) => {
+            if let Some(fleet) = &app.fleet {
+                fleet.modes.return_leases(app.status.now());
+            }
             app.status.rules_reloaded(&app.engine.rules());
+            StartupWarning::log_mode_without_store(app);
             let status = app.status.rules();
             let (rules, domains) = (status.rules, status.domains.len());
             if report.warnings() > 0 {

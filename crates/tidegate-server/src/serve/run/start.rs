@@ -79,7 +79,10 @@ impl RunningServer {
             &args.config_store,
             fleet.as_ref(),
             data_dir.as_ref(),
-            args.override_cache_max,
+            overrides::OverrideMemory {
+                cache_max: args.override_cache_max,
+                filter_max: args.override_filter_max,
+            },
         )?;
         let stored_rules = match args.has_stored_rules() {
             true => {

@@ -1,15 +1,25 @@
-//! Settings that are allowed but weaken the security of the server. Each warning has a code that does not change.
+//! Settings that are allowed but weaken the security of the server, and rules that mean less than they say. Each warning
+//! has a code that does not change.
 
 use std::fmt;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use tidegate::rules::Ruleset;
+
+use crate::serve::App;
 use crate::serve::listen::Address;
 use crate::serve::settings::{ForwardAuthSource, Secret, Settings};
+use crate::serve::status::limiting_rules;
+use crate::text;
 
 /// A shorter secret can be guessed.
 const SECRET_BYTES_MIN: usize = 16;
+/// The most rules that a warning names.
+const NAMED_RULES_MAX: usize = 10;
+/// The most characters of a rule's name in a warning.
+const NAME_CHARS_MAX: usize = 60;
 /// The mode bit that lets every user read.
 const EVERYONE_READS: u32 = 0o004;
 
@@ -28,6 +38,8 @@ pub enum StartupWarning {
     RespWithoutPassword { address: Address },
     /// Proxies may pass on headers of clients that say what was requested.
     ForwardAuthSourceAny,
+    /// Rules with the mode `leased` or `eventual`, while no other node shares the counters.
+    ModeWithoutStore { rules: Vec<String> },
 }
 
 impl StartupWarning {
@@ -70,6 +82,24 @@ impl StartupWarning {
         warnings
     }
 
+    /// Logs a warning if rules have a mode that has no effect because the counters are in memory: at the start, and
+    /// when rules are replaced.
+    pub fn log_mode_without_store(app: &App) {
+        if app.fleet.is_none() {
+            Self::mode_without_store(&app.engine.rules()).iter().for_each(Self::log);
+        }
+    }
+
+    fn mode_without_store(rules: &Ruleset) -> Option<Self> {
+        let of_domains = rules.domains().flat_map(|domain| {
+            let rules = limiting_rules(domain).filter(|rule| rule.mode.is_leased_or_eventual());
+            rules.map(|rule| format!("{}/{}", domain.name(), rule.name))
+        });
+        let mut names: Vec<String> = of_domains.collect();
+        names.sort_unstable();
+        (!names.is_empty()).then_some(Self::ModeWithoutStore { rules: names })
+    }
+
     /// Writes the warning to the log.
     pub fn log(&self) {
         tracing::warn!(code = self.code(), "{self}");
@@ -84,6 +114,7 @@ impl StartupWarning {
             Self::PlaintextSecret { .. } => "plaintext-secret",
             Self::RespWithoutPassword { .. } => "resp-without-password",
             Self::ForwardAuthSourceAny => "forward-auth-source-any",
+            Self::ModeWithoutStore { .. } => "mode-without-store",
         }
     }
 
@@ -131,6 +162,18 @@ impl fmt::Display for StartupWarning {
                 "forward auth reads the headers of any proxy: if the proxy passes on a client's X-Forwarded-Uri or \
                  X-Original-URI, the client chooses the rule (hint: name the proxy with --forward-auth-source)",
             ),
+            Self::ModeWithoutStore { rules } => {
+                let named: Vec<String> = rules
+                    .iter()
+                    .take(NAMED_RULES_MAX)
+                    .map(|name| format!("`{}`", text::printable(name.as_bytes(), NAME_CHARS_MAX)))
+                    .collect();
+                write!(f, "without a shared store these rules decide as with `mode: local`: {}", named.join(", "))?;
+                if rules.len() > NAMED_RULES_MAX {
+                    write!(f, " and {} more", rules.len() - NAMED_RULES_MAX)?;
+                }
+                f.write_str(" (hint: set --store redis://..., or write `mode: local`)")
+            }
         }
     }
 }

@@ -8,6 +8,8 @@ use tokio_util::task::TaskTracker;
 use crate::output::Failure;
 use crate::serve::App;
 
+/// How often to look whether all quota leases were given back.
+const LEASES_POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// The signals that the server handles.
 pub struct StopSignals {
     terminate: Signal,
@@ -80,6 +82,10 @@ pub async fn drain(
 async fn wait_for_connections(app: &App, connections: &TaskTracker) {
     connections.wait().await;
     if let Some(fleet) = &app.fleet {
+        fleet.modes.return_leases(app.status.now());
+        while fleet.modes.stats().calls_under_way > 0 {
+            tokio::time::sleep(LEASES_POLL_INTERVAL).await;
+        }
         fleet.store.wait_for_refunds(Duration::MAX).await;
     }
     if let Some(leases) = &app.lease_store {

@@ -218,10 +218,16 @@ pub struct ServeArgs {
     )]
     pub config_store: ConfigStoreLocation,
 
-    /// Maximum memory for overrides that were used lately: about 700 bytes each, and 100 bytes for a key without any
+    /// Maximum memory for overrides that were used lately: about 50 bytes for a key, and 350 bytes if no other key has the same
+    /// values
     #[arg(long, env = "TIDEGATE_OVERRIDE_CACHE_MAX", value_name = "SIZE", default_value = "64MiB",
         value_parser = crate::size::parse_memory_max, help_heading = "Overrides")]
     pub override_cache_max: ByteSize,
+
+    /// Maximum memory for the filter of overridden keys, at 1.5 bytes for a key: 128MiB for a store on this node, 8MiB for one
+    /// that nodes share. 0 for none
+    #[arg(long, env = "TIDEGATE_OVERRIDE_FILTER_MAX", value_name = "SIZE", help_heading = "Overrides")]
+    pub override_filter_max: Option<ByteSize>,
 
     /// Certificate chain (PEM) for addresses with tls:, the server's certificate first
     #[arg(long, env = "TIDEGATE_TLS_CERT", value_name = "FILE", value_hint = ValueHint::FilePath,

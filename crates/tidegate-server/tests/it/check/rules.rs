@@ -37,10 +37,55 @@ fn valid_rules() {
     let worst_case = serde_json::json!({
         "units": 9, "window_ns": 1_000_000_000, "text": "9 in any 1s: 5 at once and 4 more within 800ms", "remark": null,
     });
-    assert_eq!(
-        limits[0],
-        serde_json::json!({ "domain": "api", "rule": "a", "plan": null, "limit": 1, "worst_case": worst_case })
+    let bound = serde_json::json!({
+        "nodes": 1, "units": 9, "window_ns": 1_000_000_000, "excess": null,
+        "text": "9 in any 1s: 5 at once and 4 more within 800ms",
+    });
+    let expected = serde_json::json!({
+        "domain": "api", "rule": "a", "plan": null, "limit": 1, "worst_case": worst_case, "mode": "strict", "bound": bound,
+    });
+    assert_eq!(limits[0], expected);
+}
+
+#[test]
+fn bounds_of_modes_with_several_nodes() {
+    let directory = Directory::new();
+    let path = directory.write(
+        "api.yaml",
+        "domain: api
+rules:
+  - { name: strict, limit: 6000 per minute burst 100 }
+  - { name: leased, limit: 6000 per minute burst 100, mode: leased }
+  - { name: window, limit: { limit: 6000, per: 1m, algorithm: fixed_window }, mode: leased, lease_time: 200ms }
+  - { name: eventual, limit: 6000 per minute burst 100, mode: eventual }
+  - { name: local, limit: 6000 per minute burst 100, mode: local }
+  - { name: dry, limit: 6000 per minute, action: shadow, mode: leased }
+",
     );
+    let run = tidegate(&["check", &path, "--nodes", "4"], "");
+    assert_success(&run);
+    let expected = "at most, for each key, by 4 nodes that share a store:
+  api strict limit 1: 6099 in any 1m: 100 at once and 5999 more within 60s
+  api leased limit 1 mode leased: 6199 in any 1m, 200 of them at once: 100 more than with mode strict, because units may be used up to 1s after they were counted
+  api window limit 1 mode leased: 12000 in any 1m, around the end of a window; 6000 in each window, as with mode strict: a lease ends with its window
+  api eventual limit 1 mode eventual: 6099 in any 1m: 100 at once and 5999 more within 60s; when an overload begins, up to 600 more for each 1000 units per second that arrive at each node (3 x 2 x 100ms) and what arrives at a node in 3 round trips to the store, but not more than 24396 in all; the excess is paid back afterwards
+  api local limit 1 mode local: 24396 in any 1m: 4 nodes, each with 6099 in any 1m: 100 at once and 5999 more within 60s
+ok: 1 file, 1 domain, 6 rules, 0 warnings
+";
+    assert_eq!(run.out, expected);
+    let document = json(&tidegate(&["check", &path, "--nodes", "4", "--format", "json"], ""));
+    let limits = &document["limits"];
+    let bound = &limits[3]["bound"];
+    assert_eq!(
+        (&limits[3]["mode"], &bound["nodes"], &bound["units"]),
+        (&"eventual".into(), &4.into(), &6_099.into())
+    );
+    let excess = serde_json::json!({
+        "units_per_1000_per_second_and_node": 600, "round_trips": 3, "units_in_all_max": 24_396, "paid_back": true,
+    });
+    assert_eq!(bound["excess"], excess);
+    assert_eq!((&limits[1]["mode"], &limits[1]["bound"]["units"]), (&"leased".into(), &6_199.into()));
+    assert_eq!(tidegate(&["check", &path, "--nodes", "0"], "").code, Some(2));
 }
 
 /// Tests that lie beside the rules do not keep the rules from being checked.

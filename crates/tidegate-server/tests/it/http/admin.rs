@@ -223,6 +223,7 @@ fn the_rules_in_force() {
             "domain": "api", "name": "login", "was": [],
             "conditions": [{ "attribute": "path", "is": "/login" }],
             "entries": null, "tiers": null, "candidate": null, "exempt": false, "replaces": [], "metadata": {},
+            "mode": "strict", "lease_time": null, "sync_interval": null, "carry": null,
             "limits": [
                 {
                     "limit": "per-ip", "spec": "{algorithm: fixed_window, limit: 5, per: 1h, align: first_hit, name: per-ip}",

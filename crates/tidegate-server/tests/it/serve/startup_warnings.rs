@@ -85,3 +85,24 @@ fn a_data_directory_that_others_can_write() {
         assert_eq!(found.iter().any(|code| code == "data-dir-writable"), expected, "{mode:o}: {found:?}");
     }
 }
+
+#[test]
+fn modes_without_a_shared_store() {
+    let directory = Directory::new();
+    let rules = "
+domain: api
+rules:
+  - { name: strict, limit: 5 per minute }
+  - { name: leased, limit: 5 per minute, mode: leased }
+  - { name: local, limit: 5 per minute, mode: local }
+  - { name: eventual, limit: 5 per minute, mode: eventual }
+";
+    let path = directory.write("rules.yaml", rules);
+    let log = Server::start(&["--rules", &path]).stop();
+    let warning = "without a shared store these rules decide as with `mode: local`: `api/eventual`, `api/leased` (hint: ";
+    assert_eq!(log.matches(warning).count(), 1, "{log}");
+    assert_eq!(codes(&["--rules", &path]), ["mode-without-store"]);
+    let strict = rules.replace("mode: leased", "mode: strict").replace("mode: eventual", "mode: local");
+    let path = directory.write("strict.yaml", &strict);
+    assert_eq!(codes(&["--rules", &path]), [""; 0]);
+}

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tidegate_core::algorithm::{WorstCase, WorstCaseScope};
 use tidegate_core::rules::{KeyStatus, Ruleset};
-use tidegate_core::{LimitId, Wait};
+use tidegate_core::{LimitId, ModeBound, Wait};
 
 use super::{Answer, ExplainedDescriptor, ExplainedLimit, Explanation, RuleStatus};
 use crate::overrides::provenance_json;
@@ -76,6 +76,8 @@ fn limit(limit: &ExplainedLimit, rules: &Ruleset) -> Value {
         "shared": limit.key_status == KeyStatus::Present && !limit.missing_parts.is_empty(),
         "action": limit.action.as_str(),
         "worst_case": limit.worst_case.as_ref().map(worst_case),
+        "mode": limit.mode.as_str(),
+        "bound": limit.bound.as_ref().map(mode_bound_json),
         "denies_with_other_quotas": limit.is_denying_quota,
         "cost": limit.cost,
         "decision": limit.kind.as_str(),
@@ -93,6 +95,26 @@ fn worst_case(worst_case: &WorstCase) -> Value {
         _ => None,
     };
     json!({ "units": worst_case.units, "window_ns": window_ns, "text": worst_case.to_string() })
+}
+
+/// The most that all nodes together admit, as JSON.
+fn mode_bound_json(bound: &ModeBound) -> Value {
+    let window_ns = match bound.scope {
+        WorstCaseScope::AnyWindow { window_ns } => Some(window_ns),
+        _ => None,
+    };
+    json!({
+        "nodes": bound.nodes,
+        "units": bound.units,
+        "window_ns": window_ns,
+        "excess": bound.excess.map(|excess| json!({
+            "units_per_1000_per_second_and_node": excess.units_per_thousand,
+            "round_trips": excess.round_trips,
+            "units_in_all_max": excess.units_in_all_max,
+            "paid_back": excess.is_paid_back,
+        })),
+        "text": bound.to_string(),
+    })
 }
 
 /// The limit's name, or its position, counted from 1.

@@ -4,14 +4,17 @@
 mod json;
 mod text;
 
+use std::num::NonZeroU32;
+
 use tidegate_core::algorithm::WorstCase;
 use tidegate_core::rules::{
     Action, AnswerKind, AppliedOverride, CompiledDomain, Descriptor, Entry, KeyStatus, LimitAnswer, Request,
     Rule, RuleLimit, RuleLimits, RuleMatches, Tiers, key_text, missing_key_parts, value_text,
 };
-use tidegate_core::{LimitId, Outcome};
+use tidegate_core::{Limit, LimitId, Mode, ModeBound, Outcome};
 
 use super::Answer;
+use crate::store::Store;
 
 /// The most rules that an explanation lists for a descriptor, in addition to those that apply.
 pub const EXPLAINED_RULES_MAX: usize = 1000;
@@ -100,8 +103,12 @@ pub struct ExplainedLimit {
     pub missing_parts: Vec<String>,
     /// What happens over the limit.
     pub action: Action,
-    /// The most that the limit admits for one key. `None` if it never denies.
+    /// The most that the limit admits for one key, if one counter decides. `None` if it never denies.
     pub worst_case: Option<WorstCase>,
+    /// Where it is counted. Without a shared store, [`Local`](Mode::Local).
+    pub mode: Mode,
+    /// The most that all nodes together admit for one key. `None` if it never denies.
+    pub bound: Option<ModeBound>,
     /// Whether it is a quota that denies a request only if all quotas of the request are exceeded.
     pub is_denying_quota: bool,
     /// The cost of the request.
@@ -115,8 +122,9 @@ pub struct ExplainedLimit {
 }
 
 impl Explanation {
-    /// Explains the answer to a request.
-    pub(super) fn new(request: &Request<'_>, answer: Answer) -> Self {
+    /// Explains the answer to a request over a store.
+    pub(super) fn new(request: &Request<'_>, answer: Answer, store: &impl Store) -> Self {
+        let nodes = if store.is_local() { Nodes::Alone } else { Nodes::Sharing(store.live_nodes()) };
         let domain = answer.rules().domain(request.domain);
         let applying = |descriptor: &Descriptor<'_>| {
             let mut matches = RuleMatches::new();
@@ -128,13 +136,23 @@ impl Explanation {
         let all: Vec<RuleMatches> = request.descriptors.iter().map(applying).collect();
         let descriptors = request.descriptors.iter().enumerate().map(|(number, descriptor)| match domain {
             Some(domain) if descriptor.limit.is_none() => {
-                DescriptorExplainer { domain, matches: &all, number, descriptor, answer: &answer }.explain()
+                DescriptorExplainer { domain, matches: &all, number, descriptor, answer: &answer, nodes }
+                    .explain()
             }
-            _ => explain_without_rules(number, descriptor, &answer),
+            _ => explain_without_rules(number, descriptor, &answer, nodes),
         });
         let (descriptors, is_known) = (descriptors.collect(), domain.is_some());
         Self { domain: request.domain.to_owned(), is_known, descriptors, answer }
     }
+}
+
+/// The nodes that share the counters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Nodes {
+    /// There is no shared store.
+    Alone,
+    /// This many share a store.
+    Sharing(NonZeroU32),
 }
 
 /// Explains one descriptor of a request.
@@ -145,6 +163,7 @@ struct DescriptorExplainer<'a> {
     number: usize,
     descriptor: &'a Descriptor<'a>,
     answer: &'a Answer,
+    nodes: Nodes,
 }
 
 impl DescriptorExplainer<'_> {
@@ -212,7 +231,7 @@ impl DescriptorExplainer<'_> {
                 let key = &limit.limit.key;
                 let missing = missing_key_parts(key, self.descriptor);
                 let missing = missing.into_iter().map(ToString::to_string).collect();
-                ExplainedLimit::new(&limit, key_text(key, self.descriptor), missing, is_candidate)
+                ExplainedLimit::new(&limit, key_text(key, self.descriptor), missing, is_candidate, self.nodes)
             }
         };
         let limits = self.answer.limits().filter(is_own).map(explained(false));
@@ -221,21 +240,35 @@ impl DescriptorExplainer<'_> {
 }
 
 impl ExplainedLimit {
-    fn new(limit: &LimitAnswer<'_>, key: String, missing_parts: Vec<String>, is_candidate: bool) -> Self {
+    fn new(
+        limit: &LimitAnswer<'_>,
+        key: String,
+        missing_parts: Vec<String>,
+        is_candidate: bool,
+        nodes: Nodes,
+    ) -> Self {
         let (written, units) = (&limit.limit.limit, limit.current_limit());
         let current = match units == written.rate().limit() {
             true => written.clone(),
             false => written.resized(units),
         };
+        let (mode, nodes) = match nodes {
+            Nodes::Alone => (Mode::Local, NonZeroU32::MIN),
+            Nodes::Sharing(nodes) => (limit.mode(), nodes),
+        };
+        let spec = current.to_string();
+        let bounding = limit.rule.bounding_limit(&RuleLimit { limit: current, ..limit.limit.clone() });
         Self {
             id: limit.id.clone(),
-            spec: current.to_string(),
+            spec,
             key,
             key_status: limit.key_status,
             applied_override: limit.applied_override.cloned(),
             missing_parts,
             action: limit.limit.action.clone(),
-            worst_case: limit.rule.worst_case_of(&RuleLimit { limit: current, ..limit.limit.clone() }),
+            worst_case: bounding.as_ref().map(Limit::worst_case),
+            mode,
+            bound: bounding.map(|limit| limit.mode_bound(mode, nodes)),
             is_denying_quota: limit.rule.is_denying_quota(limit.limit),
             cost: limit.cost,
             kind: limit.kind,
@@ -246,11 +279,22 @@ impl ExplainedLimit {
 }
 
 /// The explanation of a descriptor without rules: empty, or the limit that the descriptor carries.
-fn explain_without_rules(number: usize, descriptor: &Descriptor<'_>, answer: &Answer) -> ExplainedDescriptor {
+fn explain_without_rules(
+    number: usize,
+    descriptor: &Descriptor<'_>,
+    answer: &Answer,
+    nodes: Nodes,
+) -> ExplainedDescriptor {
     let attributes = attributes(descriptor);
     let own = answer.limits().filter(|limit| limit.descriptor == number).map(|limit| ExplainedRule {
         rule: limit.rule.name.clone(),
-        status: RuleStatus::Applies(vec![ExplainedLimit::new(&limit, attributes.clone(), Vec::new(), false)]),
+        status: RuleStatus::Applies(vec![ExplainedLimit::new(
+            &limit,
+            attributes.clone(),
+            Vec::new(),
+            false,
+            nodes,
+        )]),
         plan: None,
     });
     let rules = own.collect();

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use tidegate_core::rules::{KeyStatus, LimitAnswer, Ruleset};
-use tidegate_core::{LimitId, Outcome, Wait};
+use tidegate_core::{LimitId, Mode, Outcome, Wait};
 
 use super::{ExplainedDescriptor, ExplainedLimit, ExplainedPlan, Explanation, RuleStatus};
 use crate::overrides::provenance_text;
@@ -114,14 +114,22 @@ fn write_limit(f: &mut fmt::Formatter<'_>, limit: &ExplainedLimit, rules: &Rules
     if let Some(applied) = &limit.applied_override {
         writeln!(f, "      override {}", provenance_text(applied, rules))?;
     }
-    match &limit.worst_case {
-        Some(worst_case) if limit.is_denying_quota => {
+    // The bounds of the other modes say it themselves, or do not depend on it.
+    let sharing = match (&limit.bound, limit.mode) {
+        (Some(bound), Mode::Leased { .. } | Mode::Eventual { .. }) => {
+            let s = if bound.nodes.get() == 1 { "" } else { "s" };
+            format!(" (mode {}, {} node{s})", limit.mode.as_str(), bound.nodes)
+        }
+        _ => String::new(),
+    };
+    match &limit.bound {
+        Some(bound) if limit.is_denying_quota => {
             writeln!(
                 f,
-                "      admits at most {worst_case}, and more while another quota of the request has room"
+                "      admits at most {bound}{sharing}, and more while another quota of the request has room"
             )
         }
-        Some(worst_case) => writeln!(f, "      admits at most {worst_case}"),
+        Some(bound) => writeln!(f, "      admits at most {bound}{sharing}"),
         None => writeln!(f, "      never denies"),
     }
 }

@@ -202,7 +202,9 @@ fn update_deny_cache(
     deny_cache: &DenyCache,
 ) {
     match (plan.op, reply.admitted) {
-        (Op::Check | Op::Acquire { .. }, OutcomeKind::Allowed) => deny_cache.forget(&plan.charges),
+        (Op::Check | Op::Acquire { .. } | Op::Count { .. }, OutcomeKind::Allowed) => {
+            deny_cache.forget(&plan.charges);
+        }
         (Op::Check, OutcomeKind::Denied) if reply_to.denial_caching == DenialCaching::Enabled => {
             // None if the plan before it was equal and has them.
             if let Some(states) = &reply.states {

@@ -101,11 +101,31 @@ local function define_fixed_window(now_us, windows)
     return write_window(end_us, used - term.cost)
   end
 
+  -- Units of a window that is over are dropped.
+  local function count(term, state, from_us)
+    local end_us, used
+    if state then
+      end_us, used = read_window(state)
+      if not used then return nil end
+    end
+    if not end_us or end_us <= now_us or used == 0 then
+      end_us, used = new_end(term, from_us), 0
+      if not end_us then return nil end
+      if end_us <= now_us then return true end
+    elseif from_us < end_us then
+      local end_then = new_end(term, from_us) or term.edges and from_us < term.edges[1] and term.edges[1]
+      if end_then and end_then < end_us then return true end
+    end
+    used = used + term.cost
+    if used > UNITS_END then used = UNITS_END end
+    return write_window(end_us, used)
+  end
+
   return function(bytes, is_observed, counts_denied, is_zero_cost)
     local limit, cost, align, window_us, window_ns = unpack_bytes('<ddddd', bytes, 3)
     local term = {
-      decide = decide, charge = charge, refund = refund, is_observed = is_observed, counts_denied = counts_denied,
-      is_zero_cost = is_zero_cost, limit = limit, cost = cost, align = align, edges = false,
+      decide = decide, charge = charge, refund = refund, count = count, is_observed = is_observed,
+      counts_denied = counts_denied, is_zero_cost = is_zero_cost, limit = limit, cost = cost, align = align, edges = false,
       window_us = window_us, window_ns = window_ns, window_ceil_us = window_ns > 0 and window_us + 1 or window_us,
     }
     if align == 2 then term.edges = { unpack_bytes('<dddd', bytes, 27) } end

@@ -142,10 +142,27 @@ local function define_gcra(now_us, read_fine_arrival, write)
     return write(us, fraction, term.limit)
   end
 
+  -- The arrival time continues from max(TAT, from), and may end beyond the reach. From 2^52 us on, nothing is added.
+  local function count(term, state, from_us)
+    local us, fraction = from_us, 0
+    if state then
+      us = tonumber(state)
+      if not us or not (us >= 0 and us < 2 ^ 53) then us, fraction = read_fine_arrival(state, term.limit) end
+      if not us then return nil end
+      if us < from_us then us, fraction = from_us, 0 end
+    end
+    us, fraction = us + term.span_us, fraction + term.span_fraction
+    if fraction >= term.unit then us, fraction = us + 1, fraction - term.unit end
+    if us >= 2 ^ 52 then return true end
+    -- An arrival time before now matters to units that other nodes used in the same time. They come within seconds.
+    local new_state, expires_ms = write(us, fraction, term.limit)
+    return new_state, math.max(expires_ms, math.floor(now_us / 1000) + 10000)
+  end
+
   return function(bytes, is_observed, _, is_zero_cost)
     local limit, span_us, span_fraction, reach_us, reach_fraction = struct.unpack('<ddddd', bytes, 3)
     return {
-      decide = decide, charge = charge, refund = refund, is_observed = is_observed, is_zero_cost = is_zero_cost,
+      decide = decide, charge = charge, refund = refund, count = count, is_observed = is_observed, is_zero_cost = is_zero_cost,
       limit = limit, span_us = span_us, span_fraction = span_fraction, reach_fraction = reach_fraction,
       -- Computed once: all plans of a call are decided at the same time.
       bound_us = now_us + reach_us, unit = 1000 * limit,

@@ -20,6 +20,8 @@
 --   8 raise    like renew, and sets a higher fencing token        /
 --   9 deny     the plan was denied elsewhere: charges only limits that count denied attempts
 --  10 refund   like 3, and published
+--  11 count    charges whether it fits or not. Argument: ago_us:8, a little-endian double: how long ago the units
+--              were used
 --
 -- A release, a refund 10 and a reset are published: the channel is the key's name, the message is empty. If
 -- the user has no permission to publish, nothing is published and everything else works as usual.
@@ -101,8 +103,8 @@ local function write_states(keys_state, expiry_shift_ms)
   end
 end
 
-local CHECK, PEEK, REFUND, RESET, ACQUIRE, RELEASE, RAISE, DENY, REFUND_PUBLISHED =
-  1, 2, 3, 4, 5, 7, 8, 9, 10
+local CHECK, PEEK, REFUND, RESET, ACQUIRE, RELEASE, RAISE, DENY, REFUND_PUBLISHED, COUNT =
+  1, 2, 3, 4, 5, 7, 8, 9, 10, 11
 
 -- The state of this call. By key index: the state before the call, the new state after it (false means never
 -- seen), and when that expires. Also the admitted plans and the errors. plans.lua adds `published`: the keys
@@ -187,6 +189,9 @@ while offset <= #bytes do
       }
       if op <= PEEK then
         plans_ops.check(group, op == CHECK)
+      elseif op == COUNT then
+        plans_ops.count(group, math.max(now_us - struct.unpack('<d', bytes, offset), 0))
+        offset = offset + 8
       elseif op == REFUND or op == REFUND_PUBLISHED then
         local from_us = {}
         for at = 1, charges do

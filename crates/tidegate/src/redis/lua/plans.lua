@@ -120,6 +120,27 @@ local function define_plans(keys_state, agree_on_lease)
     end
   end
 
+  -- Counts units that were used since `from_us`, whether they fit or not. A limit that cannot do that is an error.
+  local function count(group, from_us)
+    for plan = group.first_plan, group.first_plan + group.plans - 1 do
+      for at = 1, group.charges do
+        local term, key_index = group.terms[at], group.key_indexes[at]
+        if not term.count then
+          fail(plan, key_index)
+        elseif not term.is_zero_cost then
+          local new_state, expires = term.count(term, state_at(key_index), from_us)
+          if new_state == nil then
+            fail(plan, key_index)
+          elseif new_state ~= true then
+            set_state(key_index, new_state, expires)
+          end
+        end
+      end
+      admit(plan)
+      next_plan(group)
+    end
+  end
+
   local function reset(group)
     for plan = group.first_plan, group.first_plan + group.plans - 1 do
       for at = 1, group.charges do
@@ -163,5 +184,7 @@ local function define_plans(keys_state, agree_on_lease)
     end
   end
 
-  return { check = check, deny = deny, refund = refund, reset = reset, change_leases = change_leases }
+  return {
+    check = check, deny = deny, refund = refund, count = count, reset = reset, change_leases = change_leases,
+  }
 end

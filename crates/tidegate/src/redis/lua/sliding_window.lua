@@ -94,13 +94,26 @@ local function define_sliding_window(now_us, windows)
     return write_windows(term, number, prev, cur)
   end
 
+  -- Units of the previous window count there, and older ones are dropped.
+  local function count(term, state, from_us)
+    local number, prev, cur = windows_now(term, state)
+    if not number then return nil end
+    local ago = number - window_at(from_us, term.window_us, term.window_ns)
+    if ago > 1 then return true end
+    if ago == 1 then prev = prev + term.cost else cur = cur + term.cost end
+    if prev > COUNT_MAX then prev = COUNT_MAX end
+    if cur > COUNT_MAX then cur = COUNT_MAX end
+    return write_windows(term, number, prev, cur)
+  end
+
   return function(bytes, is_observed, _, is_zero_cost)
     local limit, cost, window_us, window_ns = unpack_bytes('<dddd', bytes, 3)
     local number, into_us, into_ns = window_at(now_us, window_us, window_ns)
     local left_us, left_ns = window_us - into_us, window_ns - into_ns
     if left_ns < 0 then left_us, left_ns = left_us - 1, left_ns + 1000 end
     return {
-      decide = decide, charge = charge, refund = refund, is_observed = is_observed, is_zero_cost = is_zero_cost,
+      decide = decide, charge = charge, refund = refund, count = count, is_observed = is_observed,
+      is_zero_cost = is_zero_cost,
       limit = limit, cost = cost, window_us = window_us, window_ns = window_ns,
       number = number, left_us = left_us, left_ns = left_ns,
       -- Here room is less than prev.

@@ -9,6 +9,7 @@ local function define_zero_limit()
   local function charge() return nil end
   local function refund() return true end
   return function(_, is_observed, _, is_zero_cost)
-    return { decide = decide, charge = charge, refund = refund, is_observed = is_observed, is_zero_cost = is_zero_cost }
+    return { decide = decide, charge = charge, refund = refund, count = refund, is_observed = is_observed,
+      is_zero_cost = is_zero_cost }
   end
 end

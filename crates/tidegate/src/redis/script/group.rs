@@ -129,13 +129,14 @@ fn can_share_group(one: &Op, other: &Op) -> bool {
             | (Op::Peek, Op::Peek)
             | (Op::Refund { .. }, Op::Refund { .. })
             | (Op::Reset, Op::Reset)
-    )
+    ) || matches!((one, other), (Op::Count { ago }, Op::Count { ago: other_ago }) if ago == other_ago)
 }
 
 /// Writes the arguments of an op besides its charges.
 fn write_op_arguments(plan: &RedisPlan, charges: &[GroupCharge], bytes: &mut Vec<u8>) {
     match &plan.op {
         Op::Check | Op::Peek | Op::Reset => {}
+        Op::Count { ago } => write_double(bytes, whole_micros_of(*ago)),
         Op::Refund { .. } => {
             // Zero means unknown. An instant beyond the exact range of a double is later than any real time.
             let from_us =
@@ -156,6 +157,11 @@ fn write_op_arguments(plan: &RedisPlan, charges: &[GroupCharge], bytes: &mut Vec
         // The store rejects other ops before they get here.
         _ => {}
     }
+}
+
+/// Rounded down: units that were used later have drained less.
+fn whole_micros_of(span: Nanos) -> u64 {
+    u64::try_from(span.get() / u128::from(NANOS_PER_MICRO)).unwrap_or(u64::MAX).min(F64_EXACT_MAX)
 }
 
 fn write_lease(bytes: &mut Vec<u8>, owner: &LeaseOwner, ttl: Option<Nanos>, expires: Timestamp, fence: u64) {

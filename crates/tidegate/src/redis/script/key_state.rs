@@ -53,6 +53,14 @@ impl KeyState {
         }
     }
 
+    /// The state, if it is packed.
+    pub fn packed(&self) -> Option<PackedState> {
+        match self {
+            Self::Packed(state) => Some(*state),
+            _ => None,
+        }
+    }
+
     /// Bytes on the heap.
     pub fn heap_bytes(&self) -> usize {
         match self {

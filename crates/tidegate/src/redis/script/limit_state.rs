@@ -189,6 +189,13 @@ impl<'a> LimitStateMut<'a> {
         }
     }
 
+    /// Charges units that were used elsewhere since an instant. Only packed states can be counted.
+    pub fn count_since(self, timed_cost: TimedCost, from: Timestamp) {
+        if let Self::Packed(algorithm, state) = self {
+            algorithm.count_since(state, timed_cost, from);
+        }
+    }
+
     /// Refunds a charge that counts from an instant on, if that is known. Leases are released by their owners
     /// instead.
     pub fn refund(self, timed_cost: TimedCost, counts_from: Option<Timestamp>) {

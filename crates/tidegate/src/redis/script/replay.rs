@@ -10,7 +10,7 @@ use super::keys::{ReplayKeys, is_before};
 use super::leases;
 use super::limit_state::{self, LimitState};
 use super::reply::{BadReply, ScriptReply};
-use super::term::calendar_of;
+use super::term::{NANOS_PER_MICRO, calendar_of};
 use crate::leases::grant::GrantPart;
 use crate::redis::deny_cache::STATE_HEAP_BYTES_MAX;
 use crate::redis::key_name::KeyName;
@@ -30,7 +30,7 @@ pub(crate) struct PlanReply {
     pub admitted: OutcomeKind,
     /// What happened to its lease.
     pub lease: LeaseReply,
-    /// The states before the plan, if they were requested. A denied check returns them too, unless they are
+    /// The states before the plan, if they were requested, or those after a count. A denied check returns them too, unless they are
     /// large, its limits count attempts or leases, or the plan before it was equal and also denied.
     pub states: Option<KeyStates>,
 }
@@ -127,6 +127,7 @@ impl Replay {
                 }
             }
             Op::Refund { .. } => self.refund(replayed),
+            Op::Count { ago } => self.count(replayed, ago),
             Op::Reset => {
                 replayed
                     .charges()
@@ -220,6 +221,20 @@ impl Replay {
             Some(key) => Err(ReplayError::Unreadable { key: key.clone() }),
             None => Ok(self.undecided_reply(LeaseReply::None)),
         }
+    }
+
+    /// Counts units that were used elsewhere. Returns the states after that.
+    fn count(&mut self, replayed: ReplayedPlan<'_>, ago: Nanos) -> Result<PlanReply, ReplayError> {
+        self.read_all(replayed)?;
+        let micro = u128::from(NANOS_PER_MICRO);
+        let from = self.at.saturating_sub(Nanos::new(ago.get() / micro * micro));
+        for (charge, key_index) in replayed.charges().filter(|(charge, _)| charge.cost > 0) {
+            let timed_cost = TimedCost { now: self.at, cost: charge.cost };
+            if let Some(limit_state) = self.keys.limit_state_mut(charge, key_index) {
+                limit_state.count_since(timed_cost, from);
+            }
+        }
+        Ok(PlanReply { states: self.plan_states(replayed), ..self.undecided_reply(LeaseReply::None) })
     }
 
     /// Renews a lease, with a ttl if there is one, or releases it, in all keys that hold it.

@@ -54,7 +54,25 @@ pub(super) fn read(
             descriptor.limits = extension.and_then(|extension| extension.limits_without_rate_limit(reader));
         }
     }
+    check_mode(reader, &descriptor, counting);
     descriptor
+}
+
+/// Reports a mode that the limits or the counting do not allow.
+fn check_mode(reader: &mut Reader<'_>, descriptor: &DescriptorLimits, counting: Counting) {
+    let mode = &descriptor.shared_store.mode;
+    match mode.leased_or_eventual_span() {
+        Some(span) if counting != Counting::None => {
+            let message = format!("`mode: {}` needs the setting `counting: none`", mode.mode.as_str());
+            let hint = "the limits of these files count denied requests too, as in envoyproxy/ratelimit, and only \
+                        the store can; set `--counting none`, or write `mode: strict`";
+            reader.push(Diagnostic::error("bad-mode", span, message).hint(hint));
+        }
+        _ => {
+            let limits = descriptor.limits.iter().flatten().map(|(limit, at)| (limit, at));
+            mode.check_limits(reader, limits);
+        }
+    }
 }
 
 /// Whether a limit with this action may count denied requests. The others let requests pass later or beyond the limit.

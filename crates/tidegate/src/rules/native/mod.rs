@@ -11,6 +11,7 @@ mod key;
 mod limit;
 mod limit_settings;
 mod limits;
+mod mode;
 mod pattern;
 mod pools;
 mod rule;

@@ -46,7 +46,9 @@ pub(super) fn read(reader: &mut Reader<'_>, node: &Node) -> Option<FileRule> {
         file_rule.rule.metadata = read_metadata(reader, node);
     }
     file_rule.spans.on_store_failure = node.get("on_store_failure").map(|value| value.span);
-    StoreSettings::read(reader, &mut fields).apply(&mut file_rule.rule);
+    let store_settings = StoreSettings::read(reader, &mut fields);
+    store_settings.mode.check_limits(reader, file_rule.all_limits_and_candidate());
+    store_settings.apply(&mut file_rule.rule);
     read_override_settings(reader, &mut fields, &mut file_rule.rule);
     report_misplaced_limit_options(reader, &mut fields);
     fields.finish(reader, "a rule");
@@ -184,7 +186,13 @@ fn report_misplaced_limit_options(reader: &mut Reader<'_>, fields: &mut Fields<'
 }
 
 impl FileRule {
-    /// Every limit with its position: those of all plans, of the default, and the candidate.
+    /// Every limit that has a position: those of all plans, of the default, and the candidate.
+    fn all_limits_and_candidate(&self) -> impl Iterator<Item = (&RuleLimit, &LimitSpans)> {
+        let limits = self.all_limits().filter_map(|(limit, at)| Some((limit, at?)));
+        limits.chain(self.rule.candidate.iter().zip(&self.spans.candidate))
+    }
+
+    /// Every limit with its position: those of all plans and of the default.
     pub(crate) fn all_limits(&self) -> impl Iterator<Item = (&RuleLimit, Option<&LimitSpans>)> {
         let limits: Vec<&RuleLimit> = match &self.rule.limits {
             RuleLimits::Same(limits) => limits.iter().collect(),

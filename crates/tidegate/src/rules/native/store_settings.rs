@@ -3,20 +3,23 @@
 use tidegate_core::rules::Rule;
 use tidegate_core::{DenyCache, OnStoreFailure};
 
+use super::mode::{self, WrittenMode};
 use crate::rules::diagnostic::Diagnostic;
 use crate::rules::yaml::{Fields, Node, Reader};
 
-/// What happens to a rule's limits while the store does not reply, and whether the deny cache may be used.
+/// Where a rule's limits are counted, what happens to them while the store does not reply, and whether the deny cache
+/// may be used.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct StoreSettings {
+    pub mode: WrittenMode,
     on_store_failure: Option<OnStoreFailure>,
     deny_cache: DenyCache,
 }
 
 impl StoreSettings {
-    /// Takes `on_store_failure` and `deny_cache` from these fields, where they are given.
+    /// Takes `mode`, `on_store_failure` and `deny_cache` from these fields, where they are given.
     pub fn read(reader: &mut Reader<'_>, fields: &mut Fields<'_>) -> Self {
-        let mut settings = Self::default();
+        let mut settings = Self { mode: WrittenMode::read(reader, fields), ..Self::default() };
         if let Some(node) = fields.value("on_store_failure") {
             settings.on_store_failure = policy(reader, node);
         }
@@ -29,7 +32,8 @@ impl StoreSettings {
 
     /// Applies the settings to a rule.
     pub fn apply(self, rule: &mut Rule) {
-        let Self { on_store_failure, deny_cache } = self;
+        let Self { mode, on_store_failure, deny_cache } = self;
+        rule.mode = mode.mode;
         (rule.on_store_failure, rule.deny_cache) = (on_store_failure, deny_cache);
     }
 }
@@ -51,7 +55,7 @@ fn policy(reader: &mut Reader<'_>, node: &Node) -> Option<OnStoreFailure> {
 
 /// Reports fields of a rule that were given to a limit.
 pub(super) fn report_misplaced_store_settings(reader: &mut Reader<'_>, fields: &mut Fields<'_>) {
-    for name in ["on_store_failure", "deny_cache"] {
+    for name in mode::FIELDS.into_iter().chain(["on_store_failure", "deny_cache"]) {
         let Some(field) = fields.take_unlisted(name) else { continue };
         let message = format!("`{name}` belongs to a rule, not to a limit");
         let diagnostic = Diagnostic::error("unknown-field", field.key.span, message);

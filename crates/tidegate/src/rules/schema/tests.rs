@@ -105,6 +105,8 @@ fn files_that_do_not_match_the_schema_are_refused() {
     refused(rule(json!({ "name": "a", "limit": "5 per minute", "cost": "much" })));
     refused(rule(json!({ "name": "a", "limit": "5 per minute", "on_store_failure": "closed" })));
     refused(rule(json!({ "name": "a", "limit": "5 per minute", "deny_cache": "off" })));
+    refused(rule(json!({ "name": "a", "limit": "5 per minute", "mode": "exact" })));
+    refused(rule(json!({ "name": "a", "limit": "5 per minute", "mode": "leased", "lease_time": 5 })));
     refused(rule(json!({ "name": "a", "limit": { "limit": -1, "per": "1m" } })));
     refused(rule(json!({ "name": "a", "limit": { "limit": 5, "per": "60" } })));
     refused(rule(json!({ "name": "a", "limit": { "limit": 5, "per": "1m", "algorithm": "bucket" } })));

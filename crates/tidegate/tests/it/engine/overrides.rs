@@ -384,7 +384,32 @@ fn an_override_ends_at_its_expiry(setup: Setup) {
     assert_eq!(it.passing("user=1", 20), 5);
 }
 
+/// Keys with equal overrides share them in memory, also keys of different rules, and over a reload of the rules.
+fn equal_overrides_apply_to_the_limits_of_each_rule(setup: Setup) {
+    const A: &str = "{ name: a, match: { kind: a }, key: [user], limit: { limit: 5 per minute, algorithm: fixed_window } }";
+    const B: &str =
+        "{ name: b, match: { kind: b }, key: [user], limit: { limit: 5 per hour, algorithm: fixed_window } }";
+    const USERS: usize = 100;
+    let it = Overridden::new(setup, &format!("{A}, {B}"));
+    for number in 0..USERS {
+        let a = user(&number.to_string());
+        it.set(&OverridePlace { rule: "b".into(), ..a.clone() }, &values(2, None));
+        it.set(&a, &values(2, None));
+    }
+    let passing = |kind: &str| -> usize {
+        (0..USERS).map(|number| it.passing(&format!("kind={kind} user={number}"), 4)).sum()
+    };
+    assert_eq!((passing("a"), passing("b")), (2 * USERS, 2 * USERS));
+    it.fixture.reload(&format!("{{ domain: api, rules: [ {B}, {A} ] }}"));
+    assert_eq!((passing("a"), passing("b")), (0, 0));
+    it.fixture.advance(60);
+    assert_eq!((passing("a"), passing("b")), (2 * USERS, 0));
+    assert!(it.fixture.explain("kind=a user=7").contains("override api/a/user=7, version"));
+    assert!(it.fixture.explain("kind=b user=7").contains("override api/b/user=7, version"));
+}
+
 over_each_store!(
+    equal_overrides_apply_to_the_limits_of_each_rule,
     a_raised_and_a_lowered_limit_keep_what_is_used,
     a_changed_window_hands_out_no_fresh_window,
     an_expired_window_stays_enforced_for_a_while,

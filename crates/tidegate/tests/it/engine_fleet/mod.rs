@@ -6,6 +6,7 @@
 mod concurrent_requests;
 mod fleet;
 mod leases;
+mod modes;
 mod queues;
 mod slow_store;
 mod store_calls;

@@ -16,6 +16,7 @@ mod leases;
 mod limiters;
 mod locks;
 mod mixed;
+mod modes;
 mod replicas;
 mod ring;
 mod runtime;

@@ -1,10 +1,11 @@
 //! Files converted to native rules.
 
 use proptest::prelude::*;
-use tidegate::rules::envoy::convert;
+use tidegate::rules::envoy::{convert, convert_with};
+use tidegate_core::rules::Domain;
 
-use super::domain;
 use super::generators::escaped;
+use super::{counting_none, domain, domain_counting_none};
 
 /// The rules of the native file, without its header.
 fn converted_rules(text: &str) -> String {
@@ -34,6 +35,57 @@ descriptors:
     deny_cache: false
 ";
     assert_eq!(rules, expected);
+}
+
+#[test]
+fn modes_are_converted() {
+    let text = "
+domain: d
+descriptors:
+  - key: leased
+    rate_limit: { unit: second, requests_per_unit: 5 }
+    tidegate: { mode: leased }
+  - key: lease_time
+    rate_limit: { unit: minute, requests_per_unit: 5 }
+    tidegate: { mode: leased, lease_time: 1500ms }
+  - key: eventual
+    rate_limit: { unit: second, requests_per_unit: 5 }
+    tidegate: { mode: eventual, sync_interval: 50ms, carry: false }
+  - key: local
+    rate_limit: { unit: second, requests_per_unit: 5 }
+    tidegate: { mode: local }
+";
+    let converted =
+        convert_with("envoy.yaml", text, counting_none()).unwrap_or_else(|report| panic!("{report}"));
+    let (_, rules) = converted.text.split_once("rules:").unwrap();
+    let expected = "
+  - name: leased
+    entries: [{ leased: }]
+    key: [leased]
+    limit: { algorithm: fixed_window, limit: 5, per: 1s }
+    mode: leased
+  - name: lease_time
+    entries: [{ lease_time: }]
+    key: [lease_time]
+    limit: { algorithm: fixed_window, limit: 5, per: 1m }
+    mode: leased
+    lease_time: 1500ms
+  - name: eventual
+    entries: [{ eventual: }]
+    key: [eventual]
+    limit: { algorithm: fixed_window, limit: 5, per: 1s }
+    mode: eventual
+    sync_interval: 50ms
+    carry: false
+  - name: local
+    entries: [{ local: }]
+    key: [local]
+    limit: { algorithm: fixed_window, limit: 5, per: 1s }
+    mode: local
+";
+    assert_eq!(rules, expected);
+    let modes = |domain: Domain| domain.rules.iter().map(|rule| rule.mode).collect::<Vec<_>>();
+    assert_eq!(modes(domain(&converted.text)), modes(domain_counting_none(text)));
 }
 
 #[test]

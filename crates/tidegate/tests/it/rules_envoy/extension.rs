@@ -2,9 +2,12 @@
 
 use tidegate_core::Nanos;
 use tidegate_core::rules::{Action, Attribute, CostSource, KeyPart};
-use tidegate_core::{DenyCache, LimitId, OnStoreFailure};
+use tidegate_core::{Carry, DenyCache, LimitId, OnStoreFailure, RuleMode};
 
-use super::{domain, key_indexes, limit_texts, limits, matching_rule, rule};
+use super::{
+    domain, domain_counting_none, key_indexes, limit_texts, limits, load, load_counting_none, matching_rule,
+    rule,
+};
 
 /// The limits of a descriptor with these fields.
 fn limit_texts_with(fields: &str) -> Vec<String> {
@@ -162,4 +165,29 @@ descriptors:
     assert_eq!(store_settings("plain"), (None, DenyCache::On));
     assert_eq!(store_settings("deny"), (Some(OnStoreFailure::Deny), DenyCache::Off));
     assert_eq!(store_settings("alone"), (Some(OnStoreFailure::Allow), DenyCache::On));
+}
+
+#[test]
+fn a_descriptor_sets_the_mode() {
+    let file = "
+domain: d
+descriptors:
+  - key: plain
+    rate_limit: { unit: second, requests_per_unit: 5 }
+  - key: leased
+    rate_limit: { unit: second, requests_per_unit: 5 }
+    tidegate: { mode: leased, lease_time: 20ms, limits: [ 90 per minute ] }
+  - key: alone
+    tidegate: { mode: eventual, carry: false, limits: [ 5 per second ] }
+";
+    let counting_none = domain_counting_none(file);
+    assert_eq!(rule(&counting_none, "plain").mode, RuleMode::Strict);
+    let lease_us = std::num::NonZeroU32::new(20_000);
+    assert_eq!(rule(&counting_none, "leased").mode, RuleMode::Leased { lease_us });
+    let eventual = RuleMode::Eventual { sync_us: None, carry: Carry::Off };
+    assert_eq!(rule(&counting_none, "alone").mode, eventual);
+    assert_eq!(load(file).unwrap_err().errors(), 2, "not if denied requests are counted");
+    let counted = file.replace("mode: leased", "mode: leased, count_denied: true");
+    let report = load_counting_none(&counted).unwrap_err().to_string();
+    assert!(report.contains("`mode: leased` cannot count denied requests"), "{report}");
 }

@@ -25,7 +25,7 @@ mod reports;
 mod same_answers;
 mod semantics;
 
-use tidegate::rules::{LoadedRules, Report, parse};
+use tidegate::rules::{Counting, LoadOptions, LoadedRules, Report, parse, parse_with};
 use tidegate_core::rules::{Descriptor, DescriptorTree, Domain, Entry, KeyPart, Rule, RuleLimit, RuleLimits};
 
 /// The domain of a file without errors.
@@ -33,6 +33,23 @@ fn domain(text: &str) -> Domain {
     let loaded = load(text).unwrap_or_else(|report| panic!("{report}"));
     let [domain] = <[Domain; 1]>::try_from(loaded.domains).expect("one file has one domain");
     domain
+}
+
+/// The domain of a file without errors whose limits do not count denied requests.
+fn domain_counting_none(text: &str) -> Domain {
+    let loaded = load_counting_none(text).unwrap_or_else(|report| panic!("{report}"));
+    let [domain] = <[Domain; 1]>::try_from(loaded.domains).expect("one file has one domain");
+    domain
+}
+
+fn load_counting_none(text: &str) -> Result<LoadedRules, Report> {
+    parse_with("envoy.yaml", text, counting_none())
+}
+
+fn counting_none() -> LoadOptions {
+    let mut options = LoadOptions::default();
+    options.counting = Counting::None;
+    options
 }
 
 fn load(text: &str) -> Result<LoadedRules, Report> {

@@ -57,6 +57,9 @@ fn domains_text(domains: &[Domain]) -> String {
             if !rule.replaces.is_empty() || !rule.metadata.is_empty() {
                 lines.push(format!("    replaces {:?} metadata {:?}", rule.replaces, rule.metadata));
             }
+            if rule.mode != rules::RuleMode::Strict {
+                lines.push(format!("    mode {:?}", rule.mode));
+            }
             if rule.on_store_failure.is_some() || rule.deny_cache == rules::DenyCache::Off {
                 lines.push(format!(
                     "    on_store_failure {:?} deny_cache {:?}",

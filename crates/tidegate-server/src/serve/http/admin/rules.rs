@@ -1,12 +1,13 @@
 //! The active rules, page by page.
 
 use std::fmt::{self, Write as _};
+use std::num::NonZeroU32;
 
 use hyper::StatusCode;
 use serde_json::{Number, Value, json};
 use tidegate::rules::{
-    Action, Apply, CompiledDomain, CostSource, ElasticSource, LimitId, Margin, Metadata, MetadataValue,
-    OnMissingKey, Pattern, Rule, RuleLimit, RuleLimits,
+    Action, Apply, Carry, CompiledDomain, CostSource, ElasticSource, LimitId, Margin, Metadata,
+    MetadataValue, OnMissingKey, Pattern, Rule, RuleLimit, RuleLimits, RuleMode,
 };
 use tidegate_core::text::{truncated, write_duration};
 
@@ -129,6 +130,11 @@ pub(super) fn rule_json(domain: &str, rule: &Rule) -> Value {
             (json!([]), Some(tiers))
         }
     };
+    let (lease_us, sync_us, carry) = match rule.mode {
+        RuleMode::Leased { lease_us } => (lease_us, None, None),
+        RuleMode::Eventual { sync_us, carry } => (None, sync_us, Some(carry)),
+        _ => (None, None, None),
+    };
     json!({
         "domain": domain,
         "name": &*rule.name,
@@ -140,8 +146,16 @@ pub(super) fn rule_json(domain: &str, rule: &Rule) -> Value {
         "candidate": rule.candidate.as_ref().map(|limit| limit_json(0, limit)),
         "exempt": rule.is_exemption,
         "replaces": rule.replaces,
+        "mode": rule.mode.as_str(),
+        "lease_time": lease_us.map(micros_text),
+        "sync_interval": sync_us.map(micros_text),
+        "carry": carry.map(|carry| carry == Carry::On),
         "metadata": metadata_json(&rule.metadata),
     })
+}
+
+fn micros_text(micros: NonZeroU32) -> String {
+    write_duration(u64::from(micros.get()) * 1_000)
 }
 
 fn metadata_json(metadata: &Metadata) -> Value {

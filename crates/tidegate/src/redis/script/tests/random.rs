@@ -1,10 +1,11 @@
 //! Random plans on Redis and in memory must have the same outcomes, to the last unit and nanosecond.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use proptest::prelude::*;
 use proptest::sample::Index;
-use tidegate_core::{Charge, ChargedAt, OutcomeKind, Plan, UNITS_MAX};
+use tidegate_core::algorithm::PackedAlgorithm;
+use tidegate_core::{Algorithm, Charge, ChargedAt, Nanos, OutcomeKind, Plan, UNITS_MAX};
 
 use super::*;
 use crate::redis::script::term::calendar_of;
@@ -117,6 +118,8 @@ enum PlanKind {
     Refund(Option<usize>),
     /// Refunds the admitted plan which is this many plans back, with the time of its charge.
     RefundPlan(usize),
+    /// Counts units that were used since the charge which is this many charges back.
+    Count(usize),
     Reset,
 }
 
@@ -149,6 +152,7 @@ fn steps() -> impl Strategy<Value = Vec<PlanStep>> {
         1 => any::<bool>().prop_map(|counted| PlanKind::Deny { counted }),
         3 => proptest::option::of(0..4_usize).prop_map(PlanKind::Refund),
         3 => (0..6_usize).prop_map(PlanKind::RefundPlan),
+        3 => (0..4_usize).prop_map(PlanKind::Count),
         1 => Just(PlanKind::Reset),
     ];
     let quarters = prop_oneof![8 => Just(QUARTERS), 1 => 1..12_u64];
@@ -239,6 +243,8 @@ struct PlanCase {
     counts_from_by_key: HashMap<String, Vec<Timestamp>>,
     /// Admitted plans, the newest last.
     admitted_plans: Vec<AdmittedPlan>,
+    /// Keys that were counted.
+    counted_keys: HashSet<String>,
 }
 
 /// An admitted plan.
@@ -267,6 +273,7 @@ impl PlanCase {
             limits_change: false,
             counts_from_by_key: HashMap::new(),
             admitted_plans: Vec::new(),
+            counted_keys: HashSet::new(),
         }
     }
 
@@ -289,7 +296,9 @@ impl PlanCase {
                 }
                 prop_assert_eq!(&reply.outcomes, &expected, "{:?} at {}", pair.redis_plan, self.now_us);
                 // The outcomes computed from the states before the plan are the same.
-                if let Some(states) = &reply.states {
+                if let Some(states) =
+                    reply.states.as_ref().filter(|_| !matches!(pair.kind, PlanKind::Count(_)))
+                {
                     let previewed =
                         preview_outcomes(&pair.redis_plan.charges, states, reply.at, reply.admitted);
                     prop_assert_eq!(previewed, expected, "{:?} at {}", pair.redis_plan, self.now_us);
@@ -299,7 +308,12 @@ impl PlanCase {
             // The fraction of a nanosecond, on which an expiry may depend, means something else under another
             // L.
             if !self.limits_change {
-                for (counter, key) in pairs.iter().flat_map(|pair| &pair.counters) {
+                // A count keeps an arrival time for longer.
+                let is_counted = |pair: &&PlanPair| matches!(pair.kind, PlanKind::Count(_));
+                let counted = pairs.iter().filter(is_counted).flat_map(|pair| &pair.counters);
+                self.counted_keys.extend(counted.map(|(_, key)| key.clone()));
+                let compared = pairs.iter().flat_map(|pair| &pair.counters);
+                for (counter, key) in compared.filter(|(_, key)| !self.counted_keys.contains(key)) {
                     self.compare_expiry(server, counter, key)?;
                 }
             }
@@ -370,6 +384,9 @@ impl PlanCase {
             if !has(spec.limits_used) || is_lease && matches!(spec.kind, PlanKind::Reset) {
                 continue;
             }
+            if matches!(spec.kind, PlanKind::Count(_)) && !can_count(limit) {
+                continue;
+            }
             let counter = Counter::new("random", index, limit.clone());
             let quarters = if self.limits_change { spec.quarters } else { QUARTERS };
             let units = u128::from(limit.rate().limit()) * u128::from(quarters) / u128::from(QUARTERS);
@@ -379,6 +396,8 @@ impl PlanCase {
                 Cost::Units(units) => units,
                 Cost::Eighths(eighths) => units / 8 * eighths,
                 Cost::OverLimit => units + 1,
+                // The script counts no debt of centuries.
+                Cost::Maximum if matches!(spec.kind, PlanKind::Count(_)) => 3,
                 Cost::Maximum => u64::MAX,
             };
             let repetition = if spec.spread { time } else { 0 };
@@ -394,6 +413,12 @@ impl PlanCase {
             PlanKind::Peek => Op::Peek,
             PlanKind::Deny { counted } => Op::Deny { counted },
             PlanKind::Refund(_) | PlanKind::RefundPlan(_) => Op::Refund { charged_at: None },
+            PlanKind::Count(ago) => {
+                let from =
+                    counters.first().and_then(|(_, key)| self.counts_from(key, ago)).unwrap_or_default();
+                let ago_ns = (self.now_us * 1_000).saturating_sub(from.as_nanos());
+                Op::Count { ago: Nanos::new(ago_ns.into()) }
+            }
             PlanKind::Reset => Op::Reset,
         };
         let plan = RedisPlan { returns_states: time.is_multiple_of(2), ..redis_plan(op, charges) };
@@ -471,9 +496,30 @@ impl PlanCase {
             PlanKind::RefundPlan(_) => {
                 self.memory.refund_charged_at(&plan, pair.charged_at.expect("it was recorded"), now);
             }
+            PlanKind::Count(_) => {
+                let Op::Count { ago } = pair.redis_plan.op else { unreachable!("it counts") };
+                for charge in plan.charges() {
+                    self.memory.count_since(charge, now.saturating_sub(ago), now);
+                }
+            }
             PlanKind::Reset => self.memory.reset(&plan),
         }
         Outcomes::new()
+    }
+}
+
+/// Whether the script can count units of a limit beyond the limit.
+fn can_count(limit: &Limit) -> bool {
+    match limit.algorithm() {
+        Algorithm::Packed(PackedAlgorithm::Gcra(gcra)) => gcra.burst_span().whole_ns < 1 << 52,
+        Algorithm::Packed(PackedAlgorithm::TokenBucket(bucket)) => {
+            bucket.as_gcra().burst_span().whole_ns < 1 << 52
+        }
+        Algorithm::Packed(PackedAlgorithm::LeakyBucket(bucket)) => {
+            bucket.as_gcra().burst_span().whole_ns < 1 << 52
+        }
+        Algorithm::Packed(_) => true,
+        _ => false,
     }
 }
 

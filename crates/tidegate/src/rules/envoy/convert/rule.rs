@@ -6,8 +6,8 @@ use tidegate_core::rules::{
     Action, AddressAttribute, Attribute, CostSource, Elastic, ElasticSource, KeyPart, Margin, Metadata,
     MetadataValue, OnMissingKey, Pattern, Rule, RuleLimit, RuleLimits,
 };
-use tidegate_core::text::YamlText;
-use tidegate_core::{DenyCache, Limit};
+use tidegate_core::text::{YamlText, write_duration};
+use tidegate_core::{Carry, DenyCache, Limit, RuleMode};
 
 use super::names::RuleNames;
 
@@ -30,11 +30,32 @@ pub(super) fn write_rule(text: &mut String, names: &mut RuleNames, rule: &Rule) 
     if !rule.metadata.is_empty() {
         _ = writeln!(text, "    metadata: {}", metadata_text(&rule.metadata));
     }
+    write_mode(text, rule.mode);
     if let Some(policy) = rule.on_store_failure {
         _ = writeln!(text, "    on_store_failure: {}", policy.as_str());
     }
     if rule.deny_cache == DenyCache::Off {
         text.push_str("    deny_cache: false\n");
+    }
+}
+
+fn write_mode(text: &mut String, mode: RuleMode) {
+    if mode != RuleMode::default() {
+        _ = writeln!(text, "    mode: {}", mode.as_str());
+    }
+    match mode {
+        RuleMode::Leased { lease_us: Some(lease_us) } => {
+            _ = writeln!(text, "    lease_time: {}", write_duration(u64::from(lease_us.get()) * 1_000));
+        }
+        RuleMode::Eventual { sync_us, carry } => {
+            if let Some(sync_us) = sync_us {
+                _ = writeln!(text, "    sync_interval: {}", write_duration(u64::from(sync_us.get()) * 1_000));
+            }
+            if carry == Carry::Off {
+                text.push_str("    carry: false\n");
+            }
+        }
+        _ => {}
     }
 }
 

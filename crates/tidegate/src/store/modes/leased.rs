@@ -1,0 +1,442 @@
+//! The mode `leased`: takes units from quota leases, and keeps the leases filled.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tidegate_core::{
+    Charge, ChargedAt, Counter, CounterId, Mode, Op, Outcome, OutcomeKind, Plan, StorePolicy, Timestamp,
+};
+
+use super::key_table::{KeyTable, TableKey};
+use super::quota_lease::{KeyLeases, Leases, QuotaLease, Taken};
+use super::refill::{Refill, RefillDone, RefillResult};
+use super::{Inner, ModeSettings, Sweep};
+use crate::store::owned_plan::OwnedCharge;
+use crate::store::{Ask, Reply, Response, Store, StoreError};
+
+/// A key that has been idle for this many lives of a lease is forgotten.
+const IDLE_LIVES_MAX: u64 = 10;
+/// Shards are swept at most this often.
+const SWEEP_NS_MIN: u64 = 10_000_000;
+/// A lease is filled up when this share of a batch is left, so that few requests wait.
+const LOW_WATER_DIVISOR: u64 = 4;
+
+/// The quota leases of this node.
+pub(super) struct LeasedKeys {
+    table: KeyTable<LeasedKey>,
+    pub counters: LeasedCounters,
+}
+
+#[derive(Default)]
+pub(super) struct LeasedCounters {
+    pub units_leased: AtomicU64,
+    pub units_returned: AtomicU64,
+    pub units_stranded: AtomicU64,
+    pub refills: AtomicU64,
+    pub in_memory: AtomicU64,
+    pub strict_for_room: AtomicU64,
+}
+
+/// A key with quota leases.
+struct LeasedKey {
+    counter: Arc<Counter>,
+    policy: StorePolicy,
+    lease_ns: u64,
+    leases: KeyLeases,
+    refill: Option<Arc<Refill>>,
+    last_used: Timestamp,
+}
+
+/// What to do for a charge.
+pub(super) enum LeaseStep {
+    /// It was admitted from a lease.
+    Taken(Taken),
+    /// Wait for a refill.
+    Wait(Arc<Refill>),
+    /// Start this refill, and wait for it.
+    Start(Arc<Refill>, u64),
+    /// Ask the store about this charge alone, and note what is left.
+    Strict,
+    /// Ask the store: the key has few requests, or there is no room for it.
+    Pass,
+}
+
+/// What a charge got, and where it came from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LeasedReply {
+    pub outcome: Outcome,
+    /// By the store's clock.
+    pub at: Timestamp,
+    pub source: LeasedSource,
+    pub is_unreplicated: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LeasedSource {
+    /// A lease, at this instant by this node's clock.
+    Lease(Timestamp),
+    /// The store, asked for this charge.
+    Store,
+}
+
+/// A lease to give back, with its key.
+struct Unused {
+    charge: OwnedCharge,
+    lease: QuotaLease,
+}
+
+impl LeasedKeys {
+    pub fn new(settings: ModeSettings) -> Self {
+        Self {
+            table: KeyTable::new(settings.leased_keys_max, settings.hash_seed),
+            counters: LeasedCounters::default(),
+        }
+    }
+
+    /// The units that are leased and not used.
+    pub fn units_held(&self) -> u64 {
+        self.table
+            .lock_each()
+            .map(|shard| shard.entries().map(|key| key.leases.units_held()).sum::<u64>())
+            .sum()
+    }
+
+    /// What each key has used of its limit, with all units that are leased, as far as it is known.
+    pub fn usage_ratios(&self, now: Timestamp) -> impl Iterator<Item = (CounterId, f64)> {
+        let ratio = move |key: &LeasedKey| {
+            let capacity = key.counter.limit().capacity();
+            let left = key.leases.left_in_store(now)?;
+            Some((key.counter.id(), capacity.saturating_sub(left) as f64 / capacity.max(1) as f64))
+        };
+        self.table.lock_each().flat_map(move |shard| shard.entries().filter_map(ratio).collect::<Vec<_>>())
+    }
+
+    /// The units of a charge's key that can be used now.
+    pub fn units(&self, charge: &Charge<'_>, now: Timestamp) -> u64 {
+        let mut shard = self.table.lock(charge);
+        shard.get_mut(charge).map_or(0, |key| key.leases.units(now))
+    }
+}
+
+/// The life of the leases of a charge. None in another mode.
+pub(super) fn lease_ns(charge: &Charge<'_>) -> Option<u64> {
+    match charge.policy.mode {
+        Mode::Leased { lease_us } => Some(u64::from(lease_us.get()) * 1_000),
+        _ => None,
+    }
+}
+
+impl<S: Store + 'static> Inner<S> {
+    /// Takes units from a lease, or says what has to be done first.
+    pub fn lease_step(self: &Arc<Self>, charge: &Charge<'_>, now: Timestamp) -> LeaseStep {
+        let Some(lease_ns) = lease_ns(charge) else { return LeaseStep::Pass };
+        let counters = &self.leased.counters;
+        let nodes = self.shared.live_nodes().get();
+        let mut unused = Leases::new();
+        let mut top_up = None;
+        let mut shard = self.leased.table.lock(charge);
+        let next_sweep = now.as_nanos().saturating_add(lease_ns / 2);
+        let new_key = || self.new_leased_key(charge, lease_ns);
+        let is_needed = |key: &LeasedKey| key.is_needed(now);
+        let step = match shard.get_or_insert(charge, new_key, is_needed) {
+            None => {
+                counters.strict_for_room.fetch_add(1, Ordering::Relaxed);
+                LeaseStep::Pass
+            }
+            Some(key) => {
+                if !key.has_limit_of(charge, lease_ns) {
+                    unused = key.leases.remove_all();
+                    *key = LeasedKey { refill: key.refill.take(), ..self.new_leased_key(charge, lease_ns) };
+                } else {
+                    unused = key.leases.remove_over(now);
+                }
+                key.last_used = now;
+                key.leases.record_demand(charge.cost, now, lease_ns);
+                let batch = key.leases.next_batch(charge, now, lease_ns, nodes);
+                match key.leases.take(charge.cost, now) {
+                    Some(taken) => {
+                        let is_low = taken.outcome.remaining < batch / LOW_WATER_DIVISOR;
+                        if is_low && key.refill.is_none() {
+                            let refill = Arc::<Refill>::default();
+                            key.refill = Some(refill.clone());
+                            top_up = Some((refill, batch));
+                        }
+                        counters.in_memory.fetch_add(1, Ordering::Relaxed);
+                        LeaseStep::Taken(taken)
+                    }
+                    None if !key.leases.is_in_demand(now, lease_ns) => LeaseStep::Pass,
+                    // A cost above the batch, or hardly anything left.
+                    None if batch <= charge.cost => LeaseStep::Strict,
+                    None => match &key.refill {
+                        Some(refill) => LeaseStep::Wait(refill.clone()),
+                        None => {
+                            let refill = Arc::<Refill>::default();
+                            key.refill = Some(refill.clone());
+                            LeaseStep::Start(refill, batch)
+                        }
+                    },
+                }
+            }
+        };
+        shard.next_sweep = shard.next_sweep.min(Timestamp::from_nanos(next_sweep));
+        drop(shard);
+        self.give_back_leases(charge, unused, now);
+        if let Some((refill, batch)) = top_up {
+            self.start_refill(charge, batch, refill, now);
+        }
+        step
+    }
+
+    fn new_leased_key(&self, charge: &Charge<'_>, lease_ns: u64) -> LeasedKey {
+        LeasedKey {
+            counter: self.counter_pool.get(charge.counter),
+            policy: charge.policy,
+            lease_ns,
+            leases: KeyLeases::default(),
+            refill: None,
+            last_used: Timestamp::from_nanos(0),
+        }
+    }
+
+    /// Takes units for a charge that a lease could not serve at once. Waits for one refill, which was not asked for
+    /// later than the charge, and so ends in time. If others took its units, the store is asked about this charge alone.
+    pub async fn wait_for_units(
+        self: Arc<Self>,
+        owned: OwnedCharge,
+        first_step: LeaseStep,
+        started: Timestamp,
+        deadline: Option<Timestamp>,
+    ) -> Result<LeasedReply, StoreError> {
+        let deadline = deadline.or_else(|| Some(started.saturating_add(self.shared.timeout()?.into())));
+        let taken = |Taken { at, outcome }, now| LeasedReply {
+            outcome,
+            at,
+            source: LeasedSource::Lease(now),
+            is_unreplicated: false,
+        };
+        let refill = match first_step {
+            LeaseStep::Taken(units) => return Ok(taken(units, started)),
+            LeaseStep::Strict | LeaseStep::Pass => return self.ask_strictly(&owned, started, deadline).await,
+            LeaseStep::Wait(refill) => refill,
+            LeaseStep::Start(refill, batch) => {
+                self.start_refill(&owned.charge(), batch, refill.clone(), started);
+                refill
+            }
+        };
+        let result = RefillDone(refill).await;
+        let now = self.clock.now();
+        if let RefillResult::Failed(error) = result {
+            return Err(error);
+        }
+        if deadline.is_some_and(|deadline| deadline <= now) {
+            return Err(StoreError::TimedOut);
+        }
+        match self.take_from_lease(&owned.charge(), now) {
+            Some(units) => Ok(taken(units, now)),
+            None => self.ask_strictly(&owned, now, deadline).await,
+        }
+    }
+
+    /// Takes units from a lease, and does nothing else.
+    fn take_from_lease(&self, charge: &Charge<'_>, now: Timestamp) -> Option<Taken> {
+        let mut shard = self.leased.table.lock(charge);
+        let taken = shard.get_mut(charge)?.leases.take(charge.cost, now)?;
+        self.leased.counters.in_memory.fetch_add(1, Ordering::Relaxed);
+        Some(taken)
+    }
+
+    /// Asks the store about one charge.
+    async fn ask_strictly(
+        self: &Arc<Self>,
+        owned: &OwnedCharge,
+        now: Timestamp,
+        deadline: Option<Timestamp>,
+    ) -> Result<LeasedReply, StoreError> {
+        let response = {
+            let plan = Plan::of_one(owned.charge());
+            self.shared.ask(&Ask { op: Op::Check, plan: &plan, now, deadline })
+        };
+        let reply = response.reply().await?;
+        let outcome = *reply.outcomes.first().ok_or_else(Reply::incomplete_error)?;
+        self.record_left(&owned.charge(), &outcome, now);
+        let Reply { at, is_unreplicated, .. } = reply;
+        Ok(LeasedReply { outcome, at, source: LeasedSource::Store, is_unreplicated })
+    }
+
+    fn record_left(&self, charge: &Charge<'_>, outcome: &Outcome, asked_at: Timestamp) {
+        let Some(lease_ns) = lease_ns(charge) else { return };
+        if let Some(key) = self.leased.table.lock(charge).get_mut(charge) {
+            key.leases.record_left(charge, outcome, asked_at, lease_ns);
+        }
+    }
+
+    /// Debits a batch for a key. It is not tied to the request that starts it.
+    fn start_refill(self: &Arc<Self>, charge: &Charge<'_>, batch: u64, refill: Arc<Refill>, now: Timestamp) {
+        self.leased.counters.refills.fetch_add(1, Ordering::Relaxed);
+        let debit = Charge { cost: batch, ..*charge };
+        let plan = Plan::of_one(debit);
+        // With the store's own timeout: the refill is for all that wait, not only for the request that starts it.
+        let response = self.shared.ask(&Ask { op: Op::Check, plan: &plan, now, deadline: None });
+        let owned = OwnedCharge::new(&debit);
+        let inner = self.clone();
+        self.when_answered(response, move |reply| inner.finish_refill(&owned, &refill, reply, now));
+    }
+
+    fn finish_refill(
+        self: &Arc<Self>,
+        debit: &OwnedCharge,
+        refill: &Arc<Refill>,
+        reply: Result<Reply, StoreError>,
+        asked_at: Timestamp,
+    ) {
+        let charge = debit.charge();
+        let outcome = |reply: &Reply| reply.outcomes.first().copied().ok_or_else(Reply::incomplete_error);
+        let result = match reply.and_then(|reply| Ok((outcome(&reply)?, reply.at))) {
+            Err(error) => RefillResult::Failed(error),
+            Ok((outcome, _)) if outcome.kind == OutcomeKind::Denied => {
+                self.record_left(&charge, &outcome, asked_at);
+                RefillResult::Answered
+            }
+            Ok((outcome, at)) => {
+                self.leased.counters.units_leased.fetch_add(debit.cost, Ordering::Relaxed);
+                let lease_ns = lease_ns(&charge).unwrap_or(0);
+                self.add_lease(&charge, QuotaLease::new(&charge, &outcome, at, asked_at, lease_ns));
+                self.record_left(&charge, &outcome, asked_at);
+                RefillResult::Answered
+            }
+        };
+        if let Some(key) = self.leased.table.lock(&charge).get_mut(&charge)
+            && key.refill.as_ref().is_some_and(|current| Arc::ptr_eq(current, refill))
+        {
+            key.refill = None;
+        }
+        refill.finish(result);
+    }
+
+    /// Adds a lease to its key, unless the lease is already over or the limit has changed meanwhile.
+    fn add_lease(self: &Arc<Self>, charge: &Charge<'_>, lease: QuotaLease) {
+        let now = self.clock.now();
+        let Some(lease_ns) = lease_ns(charge) else { return };
+        {
+            let mut shard = self.leased.table.lock(charge);
+            if let Some(key) = shard.get_mut(charge)
+                && key.has_limit_of(charge, lease_ns)
+                && now < lease.expires
+            {
+                key.leases.add(lease);
+                shard.next_sweep = shard.next_sweep.min(lease.expires);
+                return;
+            }
+        }
+        self.give_back_leases(charge, Leases::from_elem(lease, 1), now);
+    }
+
+    /// Gives back units that were taken for a plan that is denied.
+    pub fn put_back_units(self: &Arc<Self>, charge: &Charge<'_>, reply: &LeasedReply, now: Timestamp) {
+        if reply.outcome.kind == OutcomeKind::Denied || charge.cost == 0 {
+            return;
+        }
+        if let LeasedSource::Lease(taken_at) = reply.source
+            && let Some(key) = self.leased.table.lock(charge).get_mut(charge)
+            && key.leases.put_back(charge.cost, taken_at, now)
+        {
+            return;
+        }
+        self.refund_in_store(charge, ChargedAt::new(reply.at), now);
+    }
+
+    /// Refunds units of a request at `charged`, by the store's clock: puts them into a lease that was debited before.
+    /// Returns false if there is none, so that the store must refund them.
+    pub fn refund_leased(&self, charge: &Charge<'_>, charged: Timestamp, now: Timestamp) -> bool {
+        let mut shard = self.leased.table.lock(charge);
+        shard.get_mut(charge).is_some_and(|key| key.leases.refund(charge.cost, charged, now))
+    }
+
+    /// Gives leases back to the store.
+    fn give_back_leases(self: &Arc<Self>, charge: &Charge<'_>, leases: Leases, now: Timestamp) {
+        for lease in leases {
+            let unused = Charge { cost: lease.units, ..*charge };
+            self.leased.counters.units_returned.fetch_add(lease.units, Ordering::Relaxed);
+            self.refund_in_store(&unused, lease.charged_at, now);
+        }
+    }
+
+    /// Sends a refund to the store. If the store does not answer, the units come back with time.
+    pub fn refund_in_store(self: &Arc<Self>, charge: &Charge<'_>, charged_at: ChargedAt, now: Timestamp) {
+        let plan = Plan::of_one(*charge);
+        let op = Op::Refund { charged_at: Some(charged_at) };
+        let response = self.shared.ask(&Ask { op, plan: &plan, now, deadline: None });
+        if matches!(response, Response::Now(Ok(_))) {
+            return;
+        }
+        let (inner, units) = (self.clone(), charge.cost);
+        self.when_answered(response, move |reply| {
+            if reply.is_err() {
+                inner.leased.counters.units_stranded.fetch_add(units, Ordering::Relaxed);
+            }
+        });
+    }
+
+    /// Gives back leases that are over, or whose key is idle. `which` says which of the others too.
+    pub fn sweep_leases(self: &Arc<Self>, now: Timestamp, which: Sweep) {
+        let mut unused: Vec<Unused> = Vec::new();
+        for mut shard in self.leased.table.lock_each() {
+            if which == Sweep::Due && now < shard.next_sweep {
+                continue;
+            }
+            let mut next = u64::MAX;
+            shard.retain(|table_key, key| {
+                let is_idle = key.is_idle(now);
+                let leases = match which {
+                    Sweep::All => key.leases.remove_all(),
+                    Sweep::Due if is_idle => key.leases.remove_all(),
+                    Sweep::Due => key.leases.remove_over(now),
+                };
+                unused.extend(leases.into_iter().map(|lease| key.unused(table_key, lease)));
+                next = next.min(key.next_sweep(now));
+                key.is_needed(now)
+            });
+            shard.next_sweep = Timestamp::from_nanos(next.max(now.as_nanos().saturating_add(SWEEP_NS_MIN)));
+        }
+        for Unused { charge, lease } in unused {
+            self.give_back_leases(&charge.charge(), Leases::from_elem(lease, 1), now);
+        }
+    }
+
+    /// Forgets the leases of a key that is reset.
+    pub fn forget_leases(&self, charge: &Charge<'_>) {
+        self.leased.table.lock(charge).remove(charge);
+    }
+}
+
+impl LeasedKey {
+    /// Whether the leases were debited under the limit that applies now.
+    fn has_limit_of(&self, charge: &Charge<'_>, lease_ns: u64) -> bool {
+        self.lease_ns == lease_ns && self.counter.algorithm() == charge.counter.algorithm()
+    }
+
+    /// Whether it was not used for half the life of a lease.
+    fn is_idle(&self, now: Timestamp) -> bool {
+        now.as_nanos().saturating_sub(self.last_used.as_nanos()) >= self.lease_ns / 2
+    }
+
+    /// Whether the table must keep the key.
+    fn is_needed(&self, now: Timestamp) -> bool {
+        let is_recent = now.as_nanos().saturating_sub(self.last_used.as_nanos())
+            < self.lease_ns.saturating_mul(IDLE_LIVES_MAX);
+        self.leases.units_held() > 0 || self.refill.is_some() || is_recent
+    }
+
+    fn next_sweep(&self, now: Timestamp) -> u64 {
+        let idle_from = self.last_used.as_nanos().saturating_add(self.lease_ns / 2);
+        match self.leases.first_end() {
+            Some(end) => end.as_nanos().min(idle_from.max(now.as_nanos())),
+            None => now.as_nanos().saturating_add(self.lease_ns.saturating_mul(IDLE_LIVES_MAX)),
+        }
+    }
+
+    fn unused(&self, key: &TableKey, lease: QuotaLease) -> Unused {
+        let charge = Charge { policy: self.policy, ..Charge::new(key.bytes(), &self.counter, lease.units) };
+        Unused { charge: OwnedCharge::new(&charge), lease }
+    }
+}

@@ -1,0 +1,184 @@
+//! Copies of shared counts.
+
+use super::*;
+
+const WINDOW: &str = "{algorithm: fixed_window, limit: 1000, per: 1s}";
+
+/// Requests of all nodes in turn, one in each step.
+fn run(fleet: &TestFleet, charge: Charge<'_>, requests: usize, step_ns: u64) -> usize {
+    let mut admitted = 0;
+    for request in 0..requests {
+        fleet.clock.advance(Duration::from_nanos(step_ns));
+        if request % 50 == 0 {
+            fleet.tick();
+        }
+        admitted += fleet.admitted(request % fleet.nodes.len(), charge, 1);
+    }
+    admitted
+}
+
+#[test]
+fn a_fleet_stays_near_the_limit_with_few_calls() {
+    for limit in [
+        WINDOW,
+        "{algorithm: gcra, limit: 1000, per: 1000d}",
+        "{algorithm: token_bucket, limit: 1000, per: 1000d}",
+        "{algorithm: sliding_window, limit: 1000, per: 1000d}",
+    ] {
+        let fleet = TestFleet::new(4);
+        let counter = counter(limit);
+        let admitted = run(&fleet, eventual(&counter, 1), 9_000, 100_000);
+        assert!((970..=1_100).contains(&admitted), "{limit}: {admitted}");
+        let calls = fleet.shared.0.calls();
+        assert!(calls < 450, "{limit}: {calls} calls");
+    }
+}
+
+#[test]
+fn nodes_learn_what_other_nodes_used() {
+    let fleet = TestFleet::new(2);
+    let counter = counter(WINDOW);
+    assert_eq!(fleet.admitted(0, eventual(&counter, 1), 300), 300);
+    fleet.advance_ms(100);
+    fleet.tick();
+    assert_eq!(fleet.left(eventual(&counter, 0)), 700);
+    // The first decision of the other node knows nothing, the next ones do.
+    assert_eq!(fleet.check(1, eventual(&counter, 1)).remaining, 999);
+    fleet.advance_ms(20);
+    fleet.tick();
+    assert_eq!(fleet.check(1, eventual(&counter, 1)).remaining, 698);
+}
+
+/// What two nodes admit at once beyond the limit is deducted from what follows.
+#[test]
+fn units_over_the_limit_are_paid_back() {
+    for (limit, carries) in [
+        (WINDOW, true),
+        ("{algorithm: gcra, limit: 1000, per: 1s}", true),
+        ("{algorithm: fixed_window, limit: 1000, per: 1s}", false),
+    ] {
+        let fleet = TestFleet::new(2);
+        let counter = counter(limit);
+        let mode = Mode::Eventual {
+            sync_us: NonZeroU32::new(100_000).unwrap(),
+            carry: if carries { Carry::On } else { Carry::Off },
+        };
+        let charge = with_mode(&counter, 599, mode);
+        // Both nodes know that the key is hardly used.
+        let one = with_mode(&counter, 1, mode);
+        assert_eq!((fleet.admitted(0, one, 1), fleet.admitted(1, one, 1)), (1, 1));
+        fleet.advance_ms(10);
+        fleet.tick();
+        fleet.shared.0.set_behavior(StoreBehavior::ReplyLater);
+        assert_eq!((fleet.admitted(0, charge, 1), fleet.admitted(1, charge, 1)), (1, 1));
+        fleet.advance_ms(10);
+        fleet.shared.0.set_behavior(StoreBehavior::Reply);
+        while fleet.nodes.iter().any(|node| node.shared().stats().calls_under_way > 0) {
+            std::thread::yield_now();
+        }
+        fleet.tick();
+        fleet.advance_ms(100);
+        fleet.tick();
+        // Both nodes know of 1,200 units.
+        fleet.advance_ms(880);
+        let expected = match (limit, carries) {
+            (WINDOW, true) => 800,
+            (WINDOW, false) => 1_000,
+            // 1,200 units less what has flowed in since they were used.
+            _ => 800,
+        };
+        let admitted = run(&fleet, one, 4_000, 10_000);
+        assert!(
+            (expected..=expected + 100).contains(&admitted),
+            "{limit} with carry {carries}: {admitted}, not {expected}"
+        );
+    }
+}
+
+#[test]
+fn an_old_backlog_does_not_lock_a_key() {
+    for limit in
+        ["{algorithm: gcra, limit: 100, per: 1s}", "{algorithm: sliding_window, limit: 100, per: 1s}", WINDOW]
+    {
+        let fleet = TestFleet::new(1);
+        let counter = counter(limit);
+        let charge = eventual(&counter, 1);
+        fleet.shared.0.set_behavior(StoreBehavior::Fail(StoreError::BreakerOpen));
+        assert_eq!(fleet.admitted(0, charge, 90), 90, "{limit}");
+        fleet.tick();
+        fleet.advance_ms(3_600_000);
+        fleet.shared.0.set_behavior(StoreBehavior::Reply);
+        fleet.tick();
+        assert_eq!(fleet.admitted(0, charge, 90), 90, "{limit}");
+    }
+}
+
+#[test]
+fn a_node_that_cannot_synchronise_reports_it() {
+    let fleet = TestFleet::new(4);
+    let counter = counter(WINDOW);
+    let charge = eventual(&counter, 1);
+    assert_eq!(fleet.admitted(0, charge, 10), 10);
+    fleet.shared.0.set_behavior(StoreBehavior::Fail(StoreError::TimedOut));
+    fleet.advance_ms(20);
+    fleet.tick();
+    // For a short time it goes on.
+    assert!(fleet.try_check(0, &[charge]).is_ok());
+    fleet.advance_ms(150);
+    assert_eq!(fleet.try_check(0, &[charge]).unwrap_err(), StoreError::BreakerOpen);
+    fleet.shared.0.set_behavior(StoreBehavior::Reply);
+    fleet.advance_ms(600);
+    fleet.tick();
+    assert!(fleet.try_check(0, &[charge]).is_ok());
+}
+
+/// Units that the store may not have counted are pushed again: too many is on the safe side.
+#[test]
+fn units_of_a_lost_reply_are_pushed_again() {
+    let fleet = TestFleet::new(1);
+    let counter = counter("{algorithm: fixed_window, limit: 1000, per: minute}");
+    let charge = eventual(&counter, 1);
+    fleet.shared.0.set_behavior(StoreBehavior::LoseReply);
+    assert_eq!(fleet.admitted(0, charge, 10), 10);
+    fleet.advance_ms(20);
+    fleet.tick();
+    fleet.shared.0.set_behavior(StoreBehavior::Reply);
+    fleet.advance_ms(600);
+    fleet.tick();
+    assert_eq!(fleet.left(charge), 980);
+    assert_eq!(fleet.check(0, charge).remaining, 979);
+}
+
+#[test]
+fn the_clock_of_the_store_decides() {
+    let clock = ManualClock::at(START);
+    let shared = SharedStore(FakeStore::new(clock.clone()).with_clock_ahead_seconds(1_234));
+    let modes = ModeStore::new(shared.clone(), clock.clone());
+    let node = Fallback::new(modes, Arc::new(MemoryStore::bounded(1 << 20)));
+    let fleet = TestFleet { clock, shared, nodes: vec![node] };
+    let counter = counter("{algorithm: fixed_window, limit: 10, per: 1h}");
+    let charge = eventual(&counter, 1);
+    assert_eq!(fleet.admitted(0, charge, 5), 5);
+    fleet.advance_ms(100);
+    fleet.tick();
+    let in_store = fleet.left(charge);
+    let outcome = fleet.check(0, charge);
+    assert_eq!((in_store, outcome.remaining), (5, 4));
+    let end_ns = |now: Timestamp, left: Nanos| u128::from(now.as_nanos()) + left.get();
+    let store_time = fleet.now().saturating_add(Nanos::new(1_234 * 1_000_000_000));
+    assert_eq!(end_ns(store_time, outcome.reset_after) % (3_600 * 1_000_000_000), 0);
+}
+
+/// Requests that are spread thinly over many nodes do not each find an unused limit.
+#[test]
+fn a_key_with_few_requests_is_asked_strictly_when_little_is_left() {
+    let fleet = TestFleet::new(8);
+    let counter = counter("{algorithm: fixed_window, limit: 5, per: minute}");
+    let mut admitted = 0;
+    for request in 0..40 {
+        fleet.advance_ms(1_000);
+        fleet.tick();
+        admitted += fleet.admitted(request % 8, eventual(&counter, 1), 1);
+    }
+    assert_eq!(admitted, 5);
+}
