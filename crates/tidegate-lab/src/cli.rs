@@ -11,9 +11,11 @@ use tidegate::AlgorithmName;
 use crate::apply_times::{self, ApplyTimes};
 use crate::bench::{self, Section};
 use crate::config_store::{ConfigStoreMeasurement, EngineName};
+use crate::modes::{self, ModesMeasurement};
 use crate::overrides::{self, OverridesMeasurement};
 use crate::proxy::{self, AxumKind};
 use crate::server::EmptyServerAddresses;
+use crate::simulate::{self, ModeName, Mutation};
 use crate::snapshot::Measurement;
 use crate::spray::Spray;
 use crate::{Bytes, config_store_child, fleet, matching, pictures, process, server, snapshot_child};
@@ -46,6 +48,8 @@ Examples:
   cargo run --release -p tidegate-lab -- overrides
   cargo run --release -p tidegate-lab -- apply-times -- --store redis://127.0.0.1:6379
   cargo run --release -p tidegate-lab --features caches -- caches
+  cargo run --release -p tidegate-lab -- simulate --seeds 100000
+  cargo run --release -p tidegate-lab -- simulate --scale
   cargo run -p tidegate-lab -- pictures";
 
 #[derive(Subcommand)]
@@ -61,6 +65,8 @@ enum Task {
     /// Compares caches for overrides: time of a look-up, memory, hit rate.
     #[cfg(feature = "caches")]
     Caches,
+    Modes(ModesArgs),
+    Simulate(SimulateArgs),
     Pictures(PicturesArgs),
     Server(ServerArgs),
     Proxy(ProxyArgs),
@@ -152,6 +158,34 @@ struct SprayArgs {
     /// Nanoseconds from one request to the next
     #[arg(long, default_value_t = 1_000)]
     step_ns: u64,
+}
+
+/// Simulates a fleet with faults, once per seed, and checks that each mode keeps to its bound.
+///
+/// Nodes run the real code of the modes on simulated clocks, network and servers. Exits with status 1 if a seed fails.
+#[derive(Args)]
+struct SimulateArgs {
+    /// How many seeds to run, on all cores
+    #[arg(long, default_value_t = 1_000)]
+    seeds: u64,
+    /// The first of them
+    #[arg(long, default_value_t = 0)]
+    first: u64,
+    /// Run only this seed, and print all that happens
+    #[arg(long, conflicts_with_all = ["seeds", "first"])]
+    seed: Option<u64>,
+    /// Only scenarios in this mode; can be repeated
+    #[arg(long = "mode", value_name = "MODE", value_parser = ModeName::parse)]
+    modes: Vec<ModeName>,
+    /// Inject this bug, which the checker must find
+    #[arg(long, value_name = "NAME", value_parser = Mutation::parse)]
+    mutation: Option<Mutation>,
+    /// Measure how calls to the shared store grow with nodes and keys, up to 1,000 nodes and 1 million keys
+    #[arg(long, conflicts_with_all = ["seeds", "first", "seed", "modes", "mutation"])]
+    scale: bool,
+    /// With --scale, the directory for the picture
+    #[arg(long, default_value = "docs", requires = "scale")]
+    out: PathBuf,
 }
 
 /// Draws how each algorithm and pacer handles the same requests, one SVG each, and an overview of all algorithms.
@@ -299,6 +333,22 @@ struct OverridesArgs {
     tidegate: Option<PathBuf>,
 }
 
+/// Starts fleets of real nodes on one Redis, and prints what each mode admits above the limit and what a decision costs.
+///
+/// Needs redis-server. It takes about five minutes.
+#[derive(Args)]
+struct ModesArgs {
+    /// Windows of two seconds for each case above the limit
+    #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(3..=1000))]
+    windows: u32,
+    /// Decisions for each figure of costs
+    #[arg(long, default_value_t = 400_000, value_parser = clap::value_parser!(u64).range(1_000..=1_000_000_000))]
+    decisions: u64,
+    /// The program to measure; default: the one of the same build
+    #[arg(long)]
+    tidegate: Option<PathBuf>,
+}
+
 /// Starts a fleet, sets overrides on its nodes in turn, and prints after which time all nodes apply them.
 ///
 /// `scripts/bench-config` starts the stores and runs this command for each of them.
@@ -349,11 +399,13 @@ pub fn run() -> ExitCode {
         Task::Rss(RssArgs { keys }) => drop(bench::run_rss(keys)),
         Task::RssChild(RssChildArgs { contender, keys }) => bench::run_rss_child(&contender, &keys),
         Task::Spray(args) => return spray(&args),
+        Task::Simulate(args) => return simulate_fleet(args),
         Task::Pictures(args) => return draw(&args),
         Task::Snapshot(args) => return snapshot(args),
         Task::ConfigStore(args) => return measure_config_store(args),
         Task::Overrides(args) => return measure_overrides(args),
         Task::ApplyTimes(args) => return measure_apply_times(args),
+        Task::Modes(args) => return measure_modes(args),
         #[cfg(feature = "caches")]
         Task::Caches => crate::caches::run(),
         Task::ConfigStoreChild(ConfigStoreChildArgs { directory, from, file_bytes_max }) => {
@@ -424,6 +476,16 @@ fn spray_one(args: &SprayArgs, algorithm: AlgorithmName) -> ExitCode {
     }
 }
 
+fn simulate_fleet(args: SimulateArgs) -> ExitCode {
+    let SimulateArgs { seeds, first, seed, modes, mutation, scale, out } = args;
+    if scale {
+        return simulate::run_scale(&out);
+    }
+    let modes = if modes.is_empty() { ModeName::ALL.to_vec() } else { modes };
+    let (first, seeds) = seed.map_or((first, seeds), |seed| (seed, 1));
+    simulate::run(&simulate::Options { first, seeds, modes, mutation, is_traced: seed.is_some() })
+}
+
 fn draw(args: &PicturesArgs) -> ExitCode {
     match pictures::write_all(&args.out) {
         Ok(pictures) => {
@@ -488,6 +550,14 @@ fn measure_overrides(args: OverridesArgs) -> ExitCode {
     overrides::run(&OverridesMeasurement {
         keys: args.keys,
         rounds: usize::from(args.rounds),
+        decisions: args.decisions,
+        tidegate: args.tidegate.unwrap_or_else(tidegate_of_same_build),
+    })
+}
+
+fn measure_modes(args: ModesArgs) -> ExitCode {
+    modes::run(&ModesMeasurement {
+        windows: args.windows,
         decisions: args.decisions,
         tidegate: args.tidegate.unwrap_or_else(tidegate_of_same_build),
     })

@@ -14,6 +14,7 @@
 //! tidegate-lab overrides  the cost of a decision with overrides, and of their import
 //! tidegate-lab apply-times  how soon all nodes of a fleet apply an override
 //! tidegate-lab caches  with `--features caches`: caches that overrides could be in
+//! tidegate-lab simulate  a simulated fleet with faults: do the modes keep to their bounds?
 //! tidegate-lab pictures  one SVG per algorithm and pacer, in docs/pictures
 //! ```
 //!
@@ -25,7 +26,7 @@
 //!
 //! A benchmark compares all contenders in one run and prints ratios: an absolute figure means little on another
 //! machine, or on the same machine while something else runs. It reports missed goals but does not fail. A check does
-//! fail: `spray` exits with status 1 if a bound was broken.
+//! fail: `spray` and `simulate` exit with status 1 if a bound was broken.
 
 pub mod apply_times;
 pub mod bench;
@@ -41,6 +42,7 @@ mod goals;
 mod latency;
 pub mod matching;
 mod measure;
+pub mod modes;
 pub mod overrides;
 pub mod pictures;
 pub mod process;
@@ -48,6 +50,7 @@ mod protobuf;
 pub mod proxy;
 mod scratch;
 pub mod server;
+pub mod simulate;
 pub mod snapshot;
 pub mod snapshot_child;
 pub mod spray;

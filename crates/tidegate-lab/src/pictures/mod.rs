@@ -12,7 +12,7 @@ mod chart;
 mod lanes;
 mod run;
 mod subjects;
-mod svg;
+pub(crate) mod svg;
 mod trace;
 
 pub use run::{BURST_S, CRASH_EVERY, HELD_NS, Level, Request, Run, TIMEOUT_MS, WARM_UP_MS};

@@ -3,6 +3,7 @@
 mod config_store;
 mod config_store_kill;
 mod pictures;
+mod simulate;
 mod snapshot;
 mod snapshot_kill;
 mod spray;
