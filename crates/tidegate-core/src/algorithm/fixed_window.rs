@@ -131,15 +131,15 @@ impl LimitAlgorithm for FixedWindow {
         };
     }
 
+    /// Units whose window is over are not counted. Otherwise they count in the window that the key is in, which may have
+    /// begun after them if it begins with the first request.
     fn count_since(&self, state: &mut PackedState, request: TimedCost, from: Timestamp) {
         let from_end_ns = self.end_of_new_window(from.min(request.now));
-        let Window { end_ns, used } = match live_window(*state, request.now) {
-            Some(window) if window.end_ns <= from_end_ns => window,
-            None if u128::from(request.now.as_nanos()) < from_end_ns => {
-                Window { end_ns: from_end_ns, used: 0 }
-            }
-            _ => return,
-        };
+        if from_end_ns <= u128::from(request.now.as_nanos()) {
+            return;
+        }
+        let live = live_window(*state, request.now);
+        let Window { end_ns, used } = live.unwrap_or(Window { end_ns: from_end_ns, used: 0 });
         *state = pack(&Window { end_ns, used: used.saturating_add(request.cost).min(USED_MAX) });
     }
 

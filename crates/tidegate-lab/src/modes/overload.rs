@@ -10,7 +10,7 @@ use std::time::Duration;
 use tidegate::{Clock as _, SystemClock};
 
 use super::client::Client;
-use super::process::{Node, Redis, Signal};
+use super::process::{Node, Redis, SentToRedis, Signal};
 use super::{CountedIn, ModesMeasurement};
 use crate::goals::{self, Goal, Wanted};
 use crate::scratch::ScratchDir;
@@ -55,7 +55,7 @@ struct CaseResult {
     decisions: u64,
     /// Decisions without Redis, because it did not answer in time.
     degraded: u64,
-    script_calls: u64,
+    sent: SentToRedis,
 }
 
 /// What the clients of a case share.
@@ -101,41 +101,56 @@ impl Case {
             decisions: AtomicU64::new(0),
             degraded: AtomicU64::new(0),
         };
-        let calls_before = redis.script_calls()?;
+        let sent = |nodes: &[Node]| nodes.iter().map(Node::sent).sum::<Result<SentToRedis, String>>();
+        let before = sent(&nodes)?;
+        let (faulty, healthy) = nodes.split_last().ok_or("there are nodes")?;
         let rate = self.overload * LIMIT * 1_000_000_000 / WINDOW_NS / NODES as u64;
-        thread::scope(|scope| {
+        let sent_by_faulty = thread::scope(|scope| {
             for node in &nodes {
                 let (tally, clock) = (&tally, clock.clone());
                 let client = Client::connect(node.resp_port)?;
                 scope.spawn(move || send(client, rate, tally, &clock));
             }
-            self.inflict(&nodes[NODES - 1], first_window, &clock)
+            self.inflict(faulty, first_window, &clock)
         })?;
+        // What a killed node has sent is known from before.
+        let sent_by_faulty = match sent_by_faulty {
+            Some(sent) => sent,
+            None => faulty.sent()?,
+        };
         Ok(CaseResult {
             admitted: tally.admitted.iter().map(|admitted| admitted.load(Ordering::Relaxed)).collect(),
             decisions: tally.decisions.load(Ordering::Relaxed),
             degraded: tally.degraded.load(Ordering::Relaxed),
-            script_calls: redis.script_calls()? - calls_before,
+            sent: sent(healthy)? + sent_by_faulty - before,
             case: self,
         })
     }
 
-    /// Makes the fault happen in the second window.
-    fn inflict(&self, node: &Node, first_window: u64, clock: &SystemClock) -> Result<(), String> {
+    /// Makes the fault happen in the second window. Returns what the node had sent, if it is killed.
+    fn inflict(
+        &self,
+        node: &Node,
+        first_window: u64,
+        clock: &SystemClock,
+    ) -> Result<Option<SentToRedis>, String> {
         let middle_ns = (first_window + 1) * WINDOW_NS + WINDOW_NS / 10;
         match self.fault {
-            Fault::None => Ok(()),
+            Fault::None => {}
             Fault::Killed => {
                 wait_until(clock, middle_ns);
-                node.signal(Signal::Kill)
+                let sent = node.sent()?;
+                node.signal(Signal::Kill)?;
+                return Ok(Some(sent));
             }
             Fault::Stopped => {
                 wait_until(clock, middle_ns);
                 node.signal(Signal::Stop)?;
                 wait_until(clock, middle_ns + STOPPED_NS);
-                node.signal(Signal::Continue)
+                node.signal(Signal::Continue)?;
             }
         }
+        Ok(None)
     }
 
     fn name(&self) -> String {
@@ -211,7 +226,7 @@ fn print(results: &[CaseResult]) {
             result.admitted.iter().map(ratio).fold(f64::MAX, f64::min),
             result.admitted.iter().map(ratio).fold(0.0, f64::max),
         );
-        let calls = result.script_calls as f64 / result.decisions.max(1) as f64;
+        let calls = result.sent.calls as f64 / result.decisions.max(1) as f64;
         let case = &result.case;
         table.row([
             case.name(),

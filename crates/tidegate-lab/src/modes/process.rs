@@ -1,13 +1,14 @@
 //! Redis and the nodes.
 
-use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, TcpStream};
+use std::iter::Sum;
+use std::ops::{Add, Sub};
 use std::path::Path;
 use std::process::Command;
 
 use super::CountedIn;
 use crate::cpu::Cpu;
 use crate::scratch::ScratchDir;
+use crate::server::check::http_get;
 use crate::server::program;
 use crate::server::running::{ChildProcess, Ports};
 
@@ -21,6 +22,16 @@ pub(super) struct Redis {
 pub(super) struct Node {
     process: ChildProcess,
     pub resp_port: u16,
+    admin_port: u16,
+}
+
+/// What nodes have sent to Redis for decisions. Polls of the config store and heartbeats are not part of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct SentToRedis {
+    /// Plans: what decisions, refills and pushes ask of Redis.
+    pub plans: u64,
+    /// Script calls. Plans of the same moment share one.
+    pub calls: u64,
 }
 
 /// A signal for a process.
@@ -46,36 +57,6 @@ impl Redis {
 
     pub fn cpu(&self) -> Result<Cpu, String> {
         cpu_of(&self.process)
-    }
-
-    /// Calls of scripts since the start.
-    pub fn script_calls(&self) -> Result<u64, String> {
-        let stats = self.call("INFO commandstats\r\n")?;
-        let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
-        Ok(line.and_then(|line| line.split(',').next()?.parse().ok()).unwrap_or(0))
-    }
-
-    /// Sends an inline command, and returns a bulk reply or a line.
-    fn call(&self, command: &str) -> Result<String, String> {
-        let failed = |error: std::io::Error| format!("Redis did not reply: {error}");
-        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).map_err(failed)?;
-        stream.write_all(command.as_bytes()).map_err(failed)?;
-        let mut reply = String::new();
-        let mut part = [0; 4096];
-        loop {
-            let bytes = stream.read(&mut part).map_err(failed)?;
-            reply.push_str(&String::from_utf8_lossy(&part[..bytes]));
-            let Some((head, rest)) = reply.split_once("\r\n") else {
-                if bytes == 0 {
-                    return Err("Redis closed the connection".to_owned());
-                }
-                continue;
-            };
-            let length = head.strip_prefix('$').and_then(|length| length.parse::<usize>().ok()).unwrap_or(0);
-            if rest.len() >= length {
-                return Ok(rest.to_owned());
-            }
-        }
     }
 }
 
@@ -104,8 +85,19 @@ impl Node {
         if let Some(redis) = redis {
             command.args(["--store", &redis.url()]);
         }
-        let process = ChildProcess::start(command, name, &[ports.resp], scratch)?;
-        Ok(Self { process, resp_port: ports.resp })
+        let process = ChildProcess::start(command, name, &[ports.resp, ports.other[0]], scratch)?;
+        Ok(Self { process, resp_port: ports.resp, admin_port: ports.other[0] })
+    }
+
+    /// What the node has sent since its start, by its metrics.
+    pub fn sent(&self) -> Result<SentToRedis, String> {
+        let metrics = http_get(self.admin_port, "/metrics").map_err(|error| format!("metrics: {error}"))?;
+        let count = |name: &str| {
+            let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+            line.and_then(|value| value.trim().parse().ok()).unwrap_or(0)
+        };
+        let (plans, calls) = (count("tidegate_store_plans_total"), count("tidegate_store_calls_total"));
+        Ok(SentToRedis { plans, calls })
     }
 
     pub fn cpu(&self) -> Result<Cpu, String> {
@@ -129,4 +121,26 @@ impl Node {
 
 fn cpu_of(process: &ChildProcess) -> Result<Cpu, String> {
     Cpu::of(process.id()).ok_or_else(|| "a process has ended, or there is no /proc".to_owned())
+}
+
+impl Add for SentToRedis {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self { plans: self.plans + other.plans, calls: self.calls + other.calls }
+    }
+}
+
+impl Sub for SentToRedis {
+    type Output = Self;
+
+    fn sub(self, earlier: Self) -> Self {
+        Self { plans: self.plans - earlier.plans, calls: self.calls - earlier.calls }
+    }
+}
+
+impl Sum for SentToRedis {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), Self::add)
+    }
 }

@@ -8,7 +8,7 @@ use super::grpc_call;
 use super::target::{ANY_NUMBER, TargetRequest};
 
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
-pub(super) const ANSWER_BYTES_MAX: usize = 64 << 10;
+pub(super) const ANSWER_BYTES_MAX: usize = 256 << 10;
 /// Replaces [`ANY_NUMBER`].
 const SOME_NUMBER: &str = "000000000042";
 
@@ -31,7 +31,7 @@ pub(super) fn check_answer(request: &TargetRequest, port: u16) -> Result<(), Str
 }
 
 /// Connects, with timeouts.
-pub(super) fn connect(port: u16) -> io::Result<TcpStream> {
+pub(crate) fn connect(port: u16) -> io::Result<TcpStream> {
     let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
     stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
     stream.set_write_timeout(Some(ANSWER_TIMEOUT))?;
@@ -57,11 +57,17 @@ fn exchange(port: u16, request: &[u8], is_enough: impl Fn(&[u8]) -> bool) -> io:
 
 /// The status of a response to GET.
 pub(crate) fn http_get_status(port: u16, path: &str) -> Result<u16, String> {
+    let answer = http_get(port, path)?;
+    let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok());
+    status.ok_or_else(|| format!("wrong answer: {}", answer.escape_default()))
+}
+
+/// A response to GET: its head and its body.
+pub(crate) fn http_get(port: u16, path: &str) -> Result<String, String> {
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     let answer =
         exchange(port, request.as_bytes(), |_| false).map_err(|error| format!("no answer: {error}"))?;
-    let status = str::from_utf8(&answer).ok().and_then(|answer| answer.split(' ').nth(1)?.parse().ok());
-    status.ok_or_else(|| format!("wrong answer: {}", answer.escape_ascii()))
+    String::from_utf8(answer).map_err(|error| format!("wrong answer: {}", error.as_bytes().escape_ascii()))
 }
 
 fn is_right(request: &TargetRequest, answer: &[u8]) -> bool {

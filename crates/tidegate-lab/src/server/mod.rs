@@ -16,7 +16,7 @@
 pub(crate) mod check;
 mod empty;
 mod goals;
-mod grpc_call;
+pub(crate) mod grpc_call;
 pub(crate) mod load;
 pub(crate) mod load_kind;
 mod only;

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use tidegate::StoreError;
-use tidegate::store::{Ask, Reply, Response, SpawnFn, Store};
+use tidegate::store::{Ask, Op, Reply, Response, SpawnFn, Store};
 
 use super::clocks::{MS, ShownTime};
 use super::executor::BackgroundFuture;
@@ -108,9 +108,13 @@ impl Store for Link {
             return Response::Now(Err(StoreError::BreakerOpen));
         }
         let waiting = Waiting::default();
-        let timeout_ns = ask.deadline.map_or(TIMEOUT_NS, |deadline| {
-            deadline.as_nanos().saturating_sub(ask.now.as_nanos()).min(TIMEOUT_NS)
-        });
+        let left_ns = ask.deadline.map(|deadline| deadline.as_nanos().saturating_sub(ask.now.as_nanos()));
+        let timeout_ns = match (left_ns, ask.op) {
+            // As over Redis: no request waits for a push.
+            (Some(left_ns), Op::Count { .. }) => left_ns,
+            (Some(left_ns), _) => left_ns.min(TIMEOUT_NS),
+            (None, _) => TIMEOUT_NS,
+        };
         lock(&self.inner.outbox).push(Outgoing {
             ask: OwnedAsk::new(ask),
             waiting: waiting.clone(),

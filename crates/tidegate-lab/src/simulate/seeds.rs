@@ -30,6 +30,20 @@ pub struct Options {
     pub is_traced: bool,
 }
 
+impl Options {
+    /// How to run a seed again. The modes and the bug are part of what a seed means.
+    fn replay_hint(&self, seed: u64) -> String {
+        let mut hint = format!("replay with --seed {seed}");
+        if let [mode] = self.modes.as_slice() {
+            hint += &format!(" --mode {}", mode.as_str());
+        }
+        if let Some(mutation) = self.mutation {
+            hint += &format!(" --mutation {}", mutation.as_str());
+        }
+        hint
+    }
+}
+
 /// Runs seeds with a progress bar and prints those that fail. Fails if one does.
 pub fn run(options: &Options) -> ExitCode {
     let bar = ProgressBar::new(options.seeds);
@@ -66,7 +80,7 @@ pub fn run(options: &Options) -> ExitCode {
     failures.iter().take(FAILURES_SHOWN).for_each(|failure| println!("{failure}"));
     println!("{}", totals.summary(options.seeds, failures.len()));
     if let Some(first) = failures.first() {
-        println!("replay with --seed {}", first.seed);
+        println!("{}", options.replay_hint(first.seed));
         return ExitCode::FAILURE;
     }
     ExitCode::SUCCESS

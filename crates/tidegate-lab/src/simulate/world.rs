@@ -20,7 +20,7 @@ use super::server::Server;
 use super::traffic::SETTLE_NS;
 
 /// How often the background work of a node runs.
-const TICK_NS: u64 = 10 * MS;
+pub(super) const TICK_NS: u64 = 10 * MS;
 
 pub(super) struct World<'s> {
     pub(super) scenario: &'s Scenario,

@@ -116,7 +116,12 @@ impl RedisStore {
     fn budget(&self, ask: &Ask<'_, '_>, denial_caching: DenialCaching) -> PlanBudget {
         let left_ns = ask.deadline.map(|deadline| deadline.as_nanos().saturating_sub(ask.now.as_nanos()));
         let timeout = self.inner.settings.timeout;
-        let left = left_ns.map_or(timeout, |left_ns| timeout.min(Duration::from_nanos(left_ns)));
+        let left = match (left_ns.map(Duration::from_nanos), ask.op) {
+            // No request waits for a push.
+            (Some(left), Op::Count { .. }) => left,
+            (Some(left), _) => timeout.min(left),
+            (None, _) => timeout,
+        };
         PlanBudget { deadline: Instant::now() + left, denial_caching }
     }
 

@@ -117,7 +117,8 @@ pub struct Ask<'a, 'p> {
     pub plan: &'a Plan<'p>,
     /// The instant, by the caller's clock. A shared store decides by its own clock.
     pub now: Timestamp,
-    /// When the reply is too late, by the caller's clock. Without it, the store's own timeout counts from `now`.
+    /// When the reply is too late, by the caller's clock. Without it, the store's own timeout counts from `now`. The timeout
+    /// also limits it, except for [`Op::Count`], for which no request waits.
     pub deadline: Option<Timestamp>,
 }
 

@@ -49,7 +49,10 @@ fn pour<'a>(
     units.sort_by_key(|dated| dated.forward_ns);
     let mut extras = record.extras.clone();
     let (mut level, mut last_ns, mut losses) = (0_u128, 0, 0);
-    for dated in units {
+    // Units that were asked for before a loss and answered after it may be among those that were lost.
+    let is_certain =
+        |dated: &&Dated| !record.lost_ns.iter().any(|lost| (dated.from_ns..=dated.to_ns).contains(lost));
+    for dated in units.into_iter().filter(is_certain) {
         let lost = record.lost_ns.iter().filter(|lost_ns| **lost_ns <= dated.to_ns).count();
         if lost > losses {
             (level, losses) = (0, lost);

@@ -8,19 +8,23 @@
 //! units that count now <= what the algorithm allows + units of other nodes that this node cannot know
 //! ```
 //!
-//! In a bucket, units count until they have flowed out. A count says only since when its units were used, so they may be
-//! dated T + D early, which is worth L (T + D) / W. In a fixed window they count in that window, and what is beyond L in
-//! the next one, with `carry`. In a sliding window they count with their weight. Units that were admitted so near the
+//! In a bucket, units count until they have flowed out. A node's idea of the server's clock is late by up to D, so they may be
+//! dated D early, which is worth L D / W. In a fixed window they count in that window, and what is beyond L in
+//! the next one, with `carry`. In a sliding window they count with their weight, by clocks that may have drifted apart. Units that were admitted so near the
 //! edge of a window that the node may take another window for the current one are not counted.
 
 use tidegate::AlgorithmName;
 use tidegate::store::{Carry, Mode};
 
 use super::{Bound, Violation, WAIT_NS, longest_life_ns};
+use crate::simulate::clocks::MS;
 use crate::simulate::owned_ask::SimKey;
 use crate::simulate::record::{Decided, Happening, Record};
 use crate::simulate::rules::Limits;
 use crate::simulate::scenario::Scenario;
+
+/// How far clocks may drift apart while a node gets no reply, which the weight of the window before depends on.
+const DRIFT_NS_MAX: u64 = 10 * MS;
 
 /// What one node admitted, in order of time: the window and the units.
 #[derive(Clone, Default)]
@@ -28,6 +32,8 @@ struct NodeUnits {
     admitted: Vec<NodeUnit>,
     /// How many of them the server has counted.
     counted: usize,
+    /// How many of them an earlier process admitted, until this one has had a reply.
+    forgotten: usize,
     /// Admissions until then may come on top.
     excused_until_ns: u64,
     /// Whether the process has had a reply, so that it knows the server's clock.
@@ -72,7 +78,7 @@ struct CountReply {
 
 /// What counts now, of the units of all nodes.
 #[derive(Default)]
-struct Usage {
+pub(super) struct Usage {
     /// Units in a bucket, times W.
     level: u128,
     level_ns: u64,
@@ -141,12 +147,12 @@ pub(super) fn check(
 
 /// An instant by several clocks.
 #[derive(Clone, Copy)]
-struct Instant {
+pub(super) struct Instant {
     /// A position in the record.
-    number: usize,
-    true_ns: u64,
-    server_ns: u64,
-    forward_ns: u64,
+    pub number: usize,
+    pub true_ns: u64,
+    pub server_ns: u64,
+    pub forward_ns: u64,
 }
 
 impl NodeUnits {
@@ -203,14 +209,18 @@ impl Checker<'_> {
         }
     }
 
-    /// The units of other nodes that a node cannot know, in this window and the one before or at all.
+    /// The units of other nodes, and of an earlier process, that a node cannot know, in this window and the one before or at
+    /// all.
     fn unknown(&self, node: usize, window: Option<u64>) -> u64 {
         let of = |other: usize| {
-            let unknown = &self.nodes[other].admitted[self.known[node][other]..];
+            let unknown = match other == node {
+                true => &self.nodes[node].admitted[..self.nodes[node].forgotten],
+                false => &self.nodes[other].admitted[self.known[node][other]..],
+            };
             let counts = |unit: &&NodeUnit| window.is_none_or(|window| unit.window + 1 >= window);
             unknown.iter().filter(counts).map(|unit| unit.units).sum::<u64>()
         };
-        (0..self.nodes.len()).filter(|other| *other != node).map(of).sum()
+        (0..self.nodes.len()).map(of).sum()
     }
 
     fn has_carry(&self) -> bool {
@@ -230,6 +240,7 @@ impl Checker<'_> {
     fn pull(&mut self, call: u64, node: usize) {
         self.nodes[node].has_pulled = true;
         self.nodes[node].has_lost_clock = false;
+        self.nodes[node].forgotten = 0;
         let Some(reply) = self.replies.iter().rfind(|reply| reply.call == call) else { return };
         let mut units = 0;
         for (other, counted) in reply.counted.iter().enumerate() {
@@ -259,6 +270,7 @@ impl Checker<'_> {
         // A new process knows nothing.
         self.known[node].fill(0);
         self.nodes[node].has_pulled = false;
+        self.nodes[node].forgotten = self.nodes[node].admitted.len();
         self.nodes[node].seen = SeenWindow::default();
     }
 
@@ -274,7 +286,7 @@ impl Checker<'_> {
 
 impl Usage {
     /// Adds units. Returns what counts now, in units times W.
-    fn add(&mut self, bound: &Bound<'_>, limits: Limits, units: u64, at: Instant, window: u64) -> u128 {
+    pub fn add(&mut self, bound: &Bound<'_>, limits: Limits, units: u64, at: Instant, window: u64) -> u128 {
         let window_ns = u128::from(bound.rule.window_ns);
         if bound.rule.is_bucket() {
             let flowed = u128::from(limits.limit) * u128::from(at.forward_ns.saturating_sub(self.level_ns));
@@ -299,9 +311,10 @@ impl Usage {
 /// What may count, in units times W.
 fn allowed(bound: &Bound<'_>, limits: Limits) -> u128 {
     let window_ns = u128::from(bound.rule.window_ns);
-    let early_ns = match bound.rule.is_bucket() {
-        true => u128::from(longest_life_ns(bound.rule) + WAIT_NS),
-        false => 0,
+    let early_ns = match bound.rule.algorithm {
+        AlgorithmName::FixedWindow => 0,
+        AlgorithmName::SlidingWindow => u128::from(DRIFT_NS_MAX),
+        _ => u128::from(WAIT_NS),
     };
     u128::from(limits.burst) * window_ns + u128::from(limits.limit) * early_ns
 }

@@ -11,6 +11,8 @@
 //! | leased, sliding_window | the algorithm's bound for units dated up to T early | `sliding_window.rs` |
 //! | eventual, all | for each decision of a node from memory: the algorithm's bound, plus the units of other nodes that the node cannot know; overshoot stays counted in buckets, and in fixed windows with `carry` | `eventual.rs` |
 //! | eventual, fixed_window | no denial from memory while less than L was admitted in the window and carried over, if no clock was set; counts that timed out may count twice | `denials.rs` |
+//! | eventual, all | without faults: the stated bound, that of the algorithm + (N - 1) λ (2T + d) | `stated.rs` |
+//! | eventual, all | without faults: units are counted in the shared store at most T after they were admitted, plus ticks and messages | `syncs.rs` |
 //! | degraded answers | the algorithm's bound with the node's share of the limit, by the node's clock | those above |
 //! | all, after the fleet has healed | what the limit gives is admitted, also if another node had leased it until T before; no node admits more | `probes.rs` |
 //!
@@ -33,6 +35,8 @@ mod eventual;
 mod fixed_window;
 mod probes;
 mod sliding_window;
+mod stated;
+mod syncs;
 mod timeline;
 
 use super::clocks::DRIFT_PPM_MAX;
@@ -101,6 +105,8 @@ fn check_key(
         ModeName::Eventual => {
             eventual::check(scenario, record, key, &bound)?;
             denials::check(scenario, record, key, &bound)?;
+            syncs::check(scenario, record, key, &bound)?;
+            stated::check(scenario, record, key, &bound)?;
         }
         ModeName::Strict | ModeName::Leased => check_units(&bound, &key_record, &key_record.units)
             .map_err(|(at_ns, reason)| Violation { key, at_ns, reason })?,

@@ -101,20 +101,24 @@ local function define_fixed_window(now_us, windows)
     return write_window(end_us, used - term.cost)
   end
 
-  -- Units of a window that is over are dropped.
+  -- Units whose window is over are dropped. Others count in the window that the key is in, which may have begun after
+  -- them if it begins with the first request.
   local function count(term, state, from_us)
     local end_us, used
     if state then
       end_us, used = read_window(state)
       if not used then return nil end
     end
+    local from_end_us = new_end(term, from_us)
+    if not from_end_us then
+      -- An instant before all given edges is in a window that ends with the first of them, at the latest.
+      local edges = term.edges
+      if from_us < edges[1] and edges[1] <= now_us then return true end
+      return nil
+    end
+    if from_end_us <= now_us then return true end
     if not end_us or end_us <= now_us or used == 0 then
-      end_us, used = new_end(term, from_us), 0
-      if not end_us then return nil end
-      if end_us <= now_us then return true end
-    elseif from_us < end_us then
-      local end_then = new_end(term, from_us) or term.edges and from_us < term.edges[1] and term.edges[1]
-      if end_then and end_then < end_us then return true end
+      end_us, used = from_end_us, 0
     end
     used = used + term.cost
     if used > UNITS_END then used = UNITS_END end

@@ -1,7 +1,8 @@
 //! The mode `eventual`: decides from copies of shared counts, and synchronises them.
 
+use std::future::poll_fn;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::task::Poll;
 
 use tidegate_core::algorithm::PackedAlgorithm;
@@ -10,22 +11,28 @@ use tidegate_core::{
     Timestamp,
 };
 
-use super::key_table::KeyTable;
-use super::replica::{PendingUnits, Pulled, Replica};
+use super::key_charge::KeyCharge;
+use super::key_table::{KeyTable, SHARDS, TableKey, Visit};
+use super::replica::{Granted, PendingUnits, Pulled, Replica};
 use super::{Inner, ModeSettings, Sweep, poll_once};
-use crate::store::owned_plan::OwnedCharge;
-use crate::store::{Ask, Reply, Response, Store, StoreError};
+use crate::store::{Ask, Reply, ReplyFuture, Response, Store, StoreError};
 
 /// A key that was not used for this long is forgotten.
 const IDLE_NS_MAX: u64 = 2_000_000_000;
 /// A new key is synchronised this soon, together with other new keys.
 const FIRST_SYNC_NS: u64 = 10_000_000;
-/// After a push failed, its key waits for this many intervals.
+/// After a second push in a row failed, its key waits for this many intervals.
 const FAILED_INTERVALS: u64 = 5;
+/// Pushes that wait for replies at most. Sweeps leave further keys for later, so that the store's queue has room for decisions.
+const PUSHES_UNDER_WAY_MAX: usize = 8_192;
+/// A push may take as long as the interval, because no request waits for it, but at most this.
+const PUSH_TIMEOUT_NS_MAX: u64 = 1_000_000_000;
 /// While pushes fail, a sweep tries only this many keys of a shard.
 const FAILING_PUSHES_MAX: usize = 4;
-/// Shards are swept at most this often.
-const SWEEP_NS_MIN: u64 = 5_000_000;
+/// How many replies one task waits for. Each one that comes alone makes it look at all of them.
+const PUSHES_PER_TASK: usize = 64;
+/// A key whose push is under way, or that waits for others to fail, is visited at most this often.
+const VISIT_NS_MIN: u64 = 5_000_000;
 
 /// The copies of shared counts of this node.
 pub(super) struct EventualKeys {
@@ -34,6 +41,7 @@ pub(super) struct EventualKeys {
     clock_offset_ns: AtomicI64,
     /// Whether the last push failed.
     is_failing: AtomicBool,
+    pushes_under_way: AtomicUsize,
     pub counters: EventualCounters,
 }
 
@@ -79,7 +87,7 @@ pub(super) struct EventualReply {
 
 /// A push to send.
 struct Push {
-    charge: OwnedCharge,
+    charge: KeyCharge,
     units: PendingUnits,
 }
 
@@ -89,6 +97,7 @@ impl EventualKeys {
             table: KeyTable::new(settings.eventual_keys_max, settings.hash_seed),
             clock_offset_ns: AtomicI64::new(0),
             is_failing: AtomicBool::new(false),
+            pushes_under_way: AtomicUsize::new(0),
             counters: EventualCounters::default(),
         }
     }
@@ -146,8 +155,7 @@ fn packed(counter: &Counter) -> Option<&PackedAlgorithm> {
 
 impl<S: Store + 'static> Inner<S> {
     /// Decides a charge from the copy of its count. None if there is no room for a copy, or if the copy is too old: ask the
-    /// store. Fails if the
-    /// store has not been reached for a while.
+    /// store. Fails if the store has not been reached for a while.
     pub fn decide_eventual(
         self: &Arc<Self>,
         charge: &Charge<'_>,
@@ -167,7 +175,7 @@ impl<S: Store + 'static> Inner<S> {
             failing_since: None,
             has_to_learn: false,
         };
-        let Some(key) = shard.get_or_insert(charge, new_key, |key| key.is_needed(now)) else {
+        let Some(key) = shard.get_or_insert(new_key, |key| key.is_in_use(now)) else {
             eventual.counters.strict_for_room.fetch_add(1, Ordering::Relaxed);
             return None;
         };
@@ -178,16 +186,20 @@ impl<S: Store + 'static> Inner<S> {
                 (self.counter_pool.get(charge.counter), charge.policy, sync);
         }
         if key.is_store_away(now, self.away_after_ns(sync)) {
-            let next_sync = key.next_sync;
-            shard.next_sweep = shard.next_sweep.min(next_sync);
+            let next_visit = key.next_visit(now);
+            shard.visit_at(next_visit);
             return Some(Err(StoreError::BreakerOpen));
         }
         if key.is_stale(now) && !key.has_room_when_stale(algorithm, charge, now, nodes) {
-            // The store decides, and the copy is renewed for the next request.
-            key.has_to_learn = true;
+            // The store decides, and the copy is renewed for the next request. What this node has not shared is sent first.
+            let can_push = key.replica.units_unsent() > 0 && !key.replica.is_push_under_way();
+            let push = can_push.then(|| key.start_push(charge.key, now)).flatten();
+            key.has_to_learn = push.is_none();
             key.next_sync = key.next_sync.min(first_sync(now, sync));
-            let next_sync = key.next_sync;
-            shard.next_sweep = shard.next_sweep.min(next_sync);
+            let next_visit = key.next_visit(now);
+            shard.visit_at(next_visit);
+            drop(shard);
+            self.send_pushes(push.into_iter().collect(), now);
             return None;
         }
         let outcome = key.replica.decide(algorithm, sync.carry, charge.cost, now);
@@ -196,44 +208,39 @@ impl<S: Store + 'static> Inner<S> {
         }
         let at = key.replica.store_time(now);
         eventual.counters.in_memory.fetch_add(1, Ordering::Relaxed);
-        // Near the limit, push as soon as this node may have used half of its share of what is left.
+        // Near the limit, push as soon as this node may have used half of its share of what is left. Else a sweep pushes many
+        // keys together.
         let is_near = key.replica.units_unsent() > outcome.remaining / (2 * nodes);
-        let is_due = outcome.kind == OutcomeKind::Allowed
-            && !key.replica.is_push_under_way()
-            && key.replica.units_unsent() > 0
-            && (is_near || key.next_sync <= now);
+        let is_due = outcome.kind == OutcomeKind::Allowed && !key.replica.is_push_under_way() && is_near;
         let push = is_due.then(|| key.start_push(charge.key, now)).flatten();
-        let next_sync = key.next_sync;
-        shard.next_sweep = shard.next_sweep.min(next_sync);
+        let next_visit = key.next_visit(now);
+        shard.visit_at(next_visit);
         drop(shard);
-        if let Some(push) = push {
-            self.send_pushes(vec![push], now);
-        }
+        self.send_pushes(push.into_iter().collect(), now);
         Some(Ok(EventualReply { outcome, at }))
     }
 
     /// Notes what the store granted at `at`, by its own clock, to a charge that it was asked about.
-    pub fn note_granted(&self, charge: &Charge<'_>, outcome: &Outcome, at: Timestamp) {
+    pub fn note_granted(&self, charge: &Charge<'_>, outcome: &Outcome, at: Timestamp, asked: Timestamp) {
         let (Some(sync), Some(algorithm)) = (sync_policy(charge), packed(charge.counter)) else { return };
         if outcome.kind == OutcomeKind::Denied || charge.cost == 0 {
             return;
         }
         let now = self.clock.now();
         let mut shard = self.eventual.table.lock(charge);
-        let Some(key) = shard.get_mut(charge) else { return };
-        key.replica.add_granted(algorithm, sync.carry, charge.cost, at, now);
-        // A reply may have brought the units already. The next one corrects that.
-        key.has_to_learn = true;
+        let Some(key) = shard.get_mut() else { return };
+        let granted = Granted { units: charge.cost, at, asked, noted: now };
+        key.has_to_learn |= key.replica.add_granted(algorithm, sync.carry, granted);
         key.next_sync = key.next_sync.min(first_sync(now, sync));
-        let next_sync = key.next_sync;
-        shard.next_sweep = shard.next_sweep.min(next_sync);
+        let next_visit = key.next_visit(now);
+        shard.visit_at(next_visit);
     }
 
     /// What a charge would get, without charging it. None if nothing is known about its key.
     pub fn preview_eventual(&self, charge: &Charge<'_>, now: Timestamp) -> Option<EventualReply> {
         let (sync, algorithm) = (sync_policy(charge)?, packed(charge.counter)?);
         let mut shard = self.eventual.table.lock(charge);
-        let key = shard.get_mut(charge)?;
+        let key = shard.get_mut()?;
         let outcome = key.replica.preview(algorithm, sync.carry, charge.cost, now);
         Some(EventualReply { outcome, at: key.replica.store_time(now) })
     }
@@ -242,48 +249,63 @@ impl<S: Store + 'static> Inner<S> {
     pub fn refund_eventual(&self, charge: &Charge<'_>, charged: Timestamp, now: Timestamp) -> bool {
         let Some(algorithm) = packed(charge.counter) else { return false };
         let mut shard = self.eventual.table.lock(charge);
-        shard.get_mut(charge).is_some_and(|key| key.replica.refund(algorithm, charge.cost, charged, now))
+        shard.get_mut().is_some_and(|key| key.replica.refund(algorithm, charge.cost, charged, now))
     }
 
     /// Forgets the copy of a key that is reset.
     pub fn forget_replica(&self, charge: &Charge<'_>) {
-        self.eventual.table.lock(charge).remove(charge);
+        self.eventual.table.lock(charge).remove();
     }
 
     /// Pushes what is due, or all.
     pub fn sweep_replicas(self: &Arc<Self>, now: Timestamp, which: Sweep) {
         let mut pushes = Vec::new();
-        let pushes_max = match self.eventual.is_failing.load(Ordering::Relaxed) {
-            true => FAILING_PUSHES_MAX,
-            false => usize::MAX,
+        // Divided among the shards, so that those that are swept first do not take all of it.
+        let under_way = self.eventual.pushes_under_way.load(Ordering::Relaxed);
+        let room = PUSHES_UNDER_WAY_MAX.saturating_sub(under_way) / SHARDS;
+        let pushes_max = match (which, self.eventual.is_failing.load(Ordering::Relaxed)) {
+            (Sweep::All, _) => usize::MAX,
+            (Sweep::Due, true) => FAILING_PUSHES_MAX.min(room),
+            (Sweep::Due, false) => room,
         };
         for mut shard in self.eventual.table.lock_each() {
-            if which == Sweep::Due && now < shard.next_sweep {
-                continue;
-            }
-            let (mut next, mut pushes_left) = (u64::MAX, pushes_max);
-            shard.retain(|table_key, key| {
+            let mut pushes_left = pushes_max;
+            let visit = |table_key: &TableKey, key: &mut EventualKey| {
                 let is_due = which == Sweep::All || key.next_sync <= now;
                 if is_due && pushes_left > 0 && key.has_to_sync() && !key.replica.is_push_under_way() {
                     pushes_left -= 1;
                     pushes.extend(key.start_push(table_key.bytes(), now));
                 }
-                next = next.min(key.next_sweep(now));
-                key.is_needed(now)
-            });
-            shard.next_sweep = Timestamp::from_nanos(next.max(now.as_nanos().saturating_add(SWEEP_NS_MIN)));
+                let earliest = now.saturating_add(Nanos::new(VISIT_NS_MIN.into()));
+                match key.is_needed(now) {
+                    true => Visit::Next(key.next_visit(now).max(earliest)),
+                    false => Visit::Remove,
+                }
+            };
+            match which {
+                Sweep::Due => shard.visit_due(now, visit),
+                Sweep::All => shard.visit_all(now, visit),
+            }
         }
         self.send_pushes(pushes, now);
     }
 
     /// After this time without a reply, a node falls back to its share.
     fn away_after_ns(&self, sync: SyncPolicy) -> u64 {
-        let timeout_ns = self.shared.timeout().map_or(0, |timeout| timeout.as_nanos());
-        u64::try_from(timeout_ns).unwrap_or(u64::MAX).saturating_add(sync.interval_ns)
+        self.timeout_ns().saturating_add(sync.interval_ns)
     }
 
-    /// Sends pushes together, so that they share a pipeline. One task waits for all replies.
+    /// How long the store may take for a decision.
+    fn timeout_ns(&self) -> u64 {
+        let timeout_ns = self.shared.timeout().map_or(0, |timeout| timeout.as_nanos());
+        u64::try_from(timeout_ns).unwrap_or(u64::MAX)
+    }
+
+    /// Sends pushes together, so that they share a pipeline.
     fn send_pushes(self: &Arc<Self>, pushes: Vec<Push>, now: Timestamp) {
+        if pushes.is_empty() {
+            return;
+        }
         self.eventual.counters.pushes.fetch_add(pushes.len() as u64, Ordering::Relaxed);
         let mut under_way = Vec::new();
         for push in pushes {
@@ -295,25 +317,45 @@ impl<S: Store + 'static> Inner<S> {
                 },
             }
         }
-        if under_way.is_empty() {
-            return;
+        while !under_way.is_empty() {
+            let rest = under_way.split_off(under_way.len().min(PUSHES_PER_TASK));
+            self.finish_pushes(std::mem::replace(&mut under_way, rest), now);
         }
+    }
+
+    /// Waits for replies in any order: that of a slow server must not keep the others.
+    fn finish_pushes(self: &Arc<Self>, mut under_way: Vec<(Push, ReplyFuture)>, sent: Timestamp) {
         self.calls_under_way.fetch_add(1, Ordering::Relaxed);
+        self.eventual.pushes_under_way.fetch_add(under_way.len(), Ordering::Relaxed);
         let inner = self.clone();
-        self.spawn(async move {
-            for (push, later) in under_way {
-                let reply = later.await;
-                inner.finish_push(&push, reply, now);
+        self.spawn(poll_fn(move |context| {
+            let mut index = 0;
+            while let Some((push, later)) = under_way.get_mut(index) {
+                match later.as_mut().poll(context) {
+                    Poll::Ready(reply) => {
+                        inner.finish_push(push, reply, sent);
+                        inner.eventual.pushes_under_way.fetch_sub(1, Ordering::Relaxed);
+                        drop(under_way.swap_remove(index));
+                    }
+                    Poll::Pending => index += 1,
+                }
+            }
+            if !under_way.is_empty() {
+                return Poll::Pending;
             }
             inner.calls_under_way.fetch_sub(1, Ordering::Relaxed);
-        });
+            Poll::Ready(())
+        }));
     }
 
     fn start_sending(&self, push: &Push, now: Timestamp) -> Response {
         let Push { charge, units } = push;
-        let plan = Plan::of_one(Charge { cost: units.units, ..charge.charge() });
+        let plan = Plan::of_one(charge.charge());
         let ago = Nanos::new(now.as_nanos().saturating_sub(units.used_at.as_nanos()).into());
-        self.shared.ask(&Ask { op: Op::Count { ago }, plan: &plan, now, deadline: None })
+        let sync = sync_policy(&charge.charge()).map_or(0, |sync| sync.interval_ns);
+        let timeout = Nanos::new(sync.min(PUSH_TIMEOUT_NS_MAX).max(self.timeout_ns()).into());
+        let deadline = Some(now.saturating_add(timeout));
+        self.shared.ask(&Ask { op: Op::Count { ago }, plan: &plan, now, deadline })
     }
 
     fn finish_push(&self, push: &Push, reply: Result<Reply, StoreError>, sent: Timestamp) {
@@ -322,7 +364,7 @@ impl<S: Store + 'static> Inner<S> {
         let (eventual, answered) = (&self.eventual, self.clock.now());
         let Some(algorithm) = packed(charge.counter) else { return };
         let mut shard = eventual.table.lock(&charge);
-        let Some(key) = shard.get_mut(&charge) else { return };
+        let Some(key) = shard.get_mut().filter(|key| key.replica.has_sent(sent)) else { return };
         let state = |reply: Reply| Some((*reply.states?.first()?, reply.at));
         match reply.map(state) {
             Ok(Some((state, at))) => {
@@ -342,8 +384,8 @@ impl<S: Store + 'static> Inner<S> {
         if key.failing_since.is_some() {
             eventual.counters.push_failures.fetch_add(1, Ordering::Relaxed);
         }
-        let next_sync = key.next_sync;
-        shard.next_sweep = shard.next_sweep.min(next_sync);
+        let next_visit = key.next_visit(answered);
+        shard.visit_at(next_visit);
     }
 }
 
@@ -353,8 +395,7 @@ impl EventualKey {
         let units = self.replica.start_push(algorithm, self.sync.carry, now);
         self.has_to_learn = false;
         self.next_sync = self.next_sync(now);
-        let charge = Charge { policy: self.policy, ..Charge::new(key, &self.counter, units.units) };
-        Some(Push { charge: OwnedCharge::new(&charge), units })
+        Some(Push { charge: KeyCharge::new(key, &self.counter, self.policy, units.units), units })
     }
 
     /// Whether the copy is older than the interval, or there is none.
@@ -363,8 +404,10 @@ impl EventualKey {
         self.replica.age_ns(now).is_none_or(|age_ns| age_ns > self.sync.interval_ns.saturating_mul(2))
     }
 
-    /// Whether a request may be decided from a copy that is stale: if each node may use half of its share of what is
-    /// left for one such request. So requests that are spread over many nodes do not each find an unused limit.
+    /// Whether a request may be decided from a copy that is stale: if it and what this node has not shared take at most half
+    /// of the node's share of what is left. So requests that are spread over many nodes do not each find an unused limit.
+    ///
+    /// Without a copy, half of the limit may be used already: with less in use, a key is forgotten.
     fn has_room_when_stale(
         &self,
         algorithm: &PackedAlgorithm,
@@ -372,13 +415,24 @@ impl EventualKey {
         now: Timestamp,
         nodes: u64,
     ) -> bool {
-        let known = self.replica.preview(algorithm, self.sync.carry, 0, now).remaining;
-        nodes == 1 || charge.cost.saturating_mul(2 * nodes) <= known
+        let own = self.replica.units_pending();
+        let known = self.replica.preview(algorithm, self.sync.carry, 0, now).remaining.saturating_add(own);
+        let (is_alone, forgotten) = match self.replica.age_ns(now) {
+            Some(_) => (nodes == 1, 0),
+            None => (false, self.counter.limit().capacity() / 2),
+        };
+        let shares = if nodes == 1 { 1 } else { 2 * nodes };
+        let used = charge.cost.saturating_add(own);
+        is_alone || used.saturating_mul(shares).saturating_add(forgotten) <= known
     }
 
+    /// One lost message is repeated at once. Only if that fails too, the store may be away.
     fn fail_push(&mut self, algorithm: &PackedAlgorithm, sent: Timestamp) {
+        let pause_ns = match self.failing_since {
+            None => 0,
+            Some(_) => self.sync.interval_ns.saturating_mul(FAILED_INTERVALS),
+        };
         self.failing_since.get_or_insert(sent);
-        let pause_ns = self.sync.interval_ns.saturating_mul(FAILED_INTERVALS);
         self.next_sync = sent.saturating_add(Nanos::new(pause_ns.into()));
         self.replica.fail_push(algorithm);
     }
@@ -406,24 +460,35 @@ impl EventualKey {
         self.replica.units_unsent() > 0 || self.has_to_learn || self.failing_since.is_some()
     }
 
+    /// Whether the table should keep the key.
     fn is_needed(&self, now: Timestamp) -> bool {
-        let is_recent = now.as_nanos().saturating_sub(self.last_used.as_nanos()) < IDLE_NS_MAX;
+        self.is_needed_after(IDLE_NS_MAX, now)
+    }
+
+    /// Whether the table must keep the key, even if it is full. A copy that is stale is worth little.
+    fn is_in_use(&self, now: Timestamp) -> bool {
+        self.is_needed_after(self.sync.interval_ns.saturating_mul(2).min(IDLE_NS_MAX), now)
+    }
+
+    fn is_needed_after(&self, idle_ns: u64, now: Timestamp) -> bool {
+        let is_recent = now.as_nanos().saturating_sub(self.last_used.as_nanos()) < idle_ns;
         let is_used = || packed(&self.counter).is_some_and(|algorithm| self.is_used(algorithm, now));
         is_recent || self.replica.units_pending() > 0 || self.replica.is_push_under_way() || is_used()
     }
 
-    /// Whether at most half of the limit is left. A key that is forgotten counts as unused.
+    /// Whether at most half of the limit is left. A key that is forgotten has more.
     fn is_used(&self, algorithm: &PackedAlgorithm, now: Timestamp) -> bool {
         let left = self.replica.preview(algorithm, self.sync.carry, 0, now).remaining;
         left <= self.counter.limit().capacity() / 2 || self.replica.carries_over(algorithm, now)
     }
 
-    fn next_sweep(&self, now: Timestamp) -> u64 {
-        let after = |instant: Timestamp, span_ns: u64| instant.as_nanos().saturating_add(span_ns);
-        match self.has_to_sync() {
-            true => self.next_sync.as_nanos(),
-            // A key that is kept for longer is looked at now and then.
-            false => after(self.last_used, IDLE_NS_MAX).max(after(now, IDLE_NS_MAX / 2)),
+    /// When to look at the key again: to synchronise it, or to forget it.
+    fn next_visit(&self, now: Timestamp) -> Timestamp {
+        if self.has_to_sync() {
+            return self.next_sync;
         }
+        // A key that is kept for longer is looked at now and then.
+        let after = |instant: Timestamp, span_ns: u64| instant.saturating_add(Nanos::new(span_ns.into()));
+        after(self.last_used, IDLE_NS_MAX).max(after(now, IDLE_NS_MAX / 2))
     }
 }

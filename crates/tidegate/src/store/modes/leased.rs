@@ -4,20 +4,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate_core::{
-    Charge, ChargedAt, Counter, CounterId, Mode, Op, Outcome, OutcomeKind, Plan, StorePolicy, Timestamp,
+    Charge, ChargedAt, Counter, CounterId, Mode, Nanos, Op, Outcome, OutcomeKind, Plan, StorePolicy,
+    Timestamp,
 };
 
-use super::key_table::{KeyTable, TableKey};
-use super::quota_lease::{KeyLeases, Leases, QuotaLease, Taken};
-use super::refill::{Refill, RefillDone, RefillResult};
+use super::key_charge::KeyCharge;
+use super::key_table::{KeyTable, TableKey, Visit};
+use super::quota_lease::{DebitTimes, KeyLeases, QuotaLease, Taken};
+use super::refill::{FinishOnDrop, Refill, RefillDone, RefillResult};
 use super::{Inner, ModeSettings, Sweep};
 use crate::store::owned_plan::OwnedCharge;
 use crate::store::{Ask, Reply, Response, Store, StoreError};
 
 /// A key that has been idle for this many lives of a lease is forgotten.
 const IDLE_LIVES_MAX: u64 = 10;
-/// Shards are swept at most this often.
-const SWEEP_NS_MIN: u64 = 10_000_000;
+/// A key is visited at most this often.
+const VISIT_NS_MIN: u64 = 10_000_000;
 /// A lease is filled up when this share of a batch is left, so that few requests wait.
 const LOW_WATER_DIVISOR: u64 = 4;
 
@@ -72,16 +74,25 @@ pub(super) struct LeasedReply {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(clippy::large_enum_variant, reason = "it lives as long as a decision")]
 pub(super) enum LeasedSource {
-    /// A lease, at this instant by this node's clock.
-    Lease(Timestamp),
+    /// A lease, with what was taken. None if nothing was, because the cost was zero.
+    Lease(Option<QuotaLease>),
     /// The store, asked for this charge.
     Store,
 }
 
+/// When a decision began, when it took this step, and when it must have ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DecisionTimes {
+    pub started: Timestamp,
+    pub now: Timestamp,
+    pub deadline: Option<Timestamp>,
+}
+
 /// A lease to give back, with its key.
 struct Unused {
-    charge: OwnedCharge,
+    charge: KeyCharge,
     lease: QuotaLease,
 }
 
@@ -114,7 +125,7 @@ impl LeasedKeys {
     /// The units of a charge's key that can be used now.
     pub fn units(&self, charge: &Charge<'_>, now: Timestamp) -> u64 {
         let mut shard = self.table.lock(charge);
-        shard.get_mut(charge).map_or(0, |key| key.leases.units(now))
+        shard.get_mut().map_or(0, |key| key.leases.units(now))
     }
 }
 
@@ -132,32 +143,35 @@ impl<S: Store + 'static> Inner<S> {
         let Some(lease_ns) = lease_ns(charge) else { return LeaseStep::Pass };
         let counters = &self.leased.counters;
         let nodes = self.shared.live_nodes().get();
-        let mut unused = Leases::new();
-        let mut top_up = None;
+        let mut unused: Vec<Unused> = Vec::new();
+        let (mut top_up, mut next_visit) = (None, None);
         let mut shard = self.leased.table.lock(charge);
-        let next_sweep = now.as_nanos().saturating_add(lease_ns / 2);
         let new_key = || self.new_leased_key(charge, lease_ns);
-        let is_needed = |key: &LeasedKey| key.is_needed(now);
-        let step = match shard.get_or_insert(charge, new_key, is_needed) {
+        let is_in_use = |key: &LeasedKey| key.is_in_use(now);
+        let step = match shard.get_or_insert(new_key, is_in_use) {
             None => {
                 counters.strict_for_room.fetch_add(1, Ordering::Relaxed);
                 LeaseStep::Pass
             }
             Some(key) => {
-                if !key.has_limit_of(charge, lease_ns) {
-                    unused = key.leases.remove_all();
-                    *key = LeasedKey { refill: key.refill.take(), ..self.new_leased_key(charge, lease_ns) };
+                if key.has_limit_of(charge, lease_ns) {
+                    let leases = key.leases.remove_over(now);
+                    unused.extend(leases.into_iter().map(|lease| key.unused(charge.key, lease)));
                 } else {
-                    unused = key.leases.remove_over(now);
+                    // They are given back as they were debited.
+                    let leases = key.leases.remove_all(now);
+                    unused.extend(leases.into_iter().map(|lease| key.unused(charge.key, lease)));
+                    *key = LeasedKey { refill: key.refill.take(), ..self.new_leased_key(charge, lease_ns) };
                 }
                 key.last_used = now;
                 key.leases.record_demand(charge.cost, now, lease_ns);
+                next_visit = Some(key.next_visit(now));
                 let batch = key.leases.next_batch(charge, now, lease_ns, nodes);
                 match key.leases.take(charge.cost, now) {
                     Some(taken) => {
                         let is_low = taken.outcome.remaining < batch / LOW_WATER_DIVISOR;
-                        if is_low && key.refill.is_none() {
-                            let refill = Arc::<Refill>::default();
+                        if is_low && key.current_refill().is_none() {
+                            let refill = Arc::new(Refill::new(now));
                             key.refill = Some(refill.clone());
                             top_up = Some((refill, batch));
                         }
@@ -167,10 +181,10 @@ impl<S: Store + 'static> Inner<S> {
                     None if !key.leases.is_in_demand(now, lease_ns) => LeaseStep::Pass,
                     // A cost above the batch, or hardly anything left.
                     None if batch <= charge.cost => LeaseStep::Strict,
-                    None => match &key.refill {
+                    None => match key.current_refill() {
                         Some(refill) => LeaseStep::Wait(refill.clone()),
                         None => {
-                            let refill = Arc::<Refill>::default();
+                            let refill = Arc::new(Refill::new(now));
                             key.refill = Some(refill.clone());
                             LeaseStep::Start(refill, batch)
                         }
@@ -178,9 +192,11 @@ impl<S: Store + 'static> Inner<S> {
                 }
             }
         };
-        shard.next_sweep = shard.next_sweep.min(Timestamp::from_nanos(next_sweep));
+        if let Some(at) = next_visit {
+            shard.visit_at(at);
+        }
         drop(shard);
-        self.give_back_leases(charge, unused, now);
+        self.give_back_leases(unused, now);
         if let Some((refill, batch)) = top_up {
             self.start_refill(charge, batch, refill, now);
         }
@@ -198,31 +214,34 @@ impl<S: Store + 'static> Inner<S> {
         }
     }
 
-    /// Takes units for a charge that a lease could not serve at once. Waits for one refill, which was not asked for
-    /// later than the charge, and so ends in time. If others took its units, the store is asked about this charge alone.
+    /// Takes units for a charge that a lease could not serve at once, at `now`. Waits for one refill, unless it was asked for
+    /// after the decision `started`: that could end after the deadline of the decision. If other requests took the units of
+    /// the refill, the store is asked about this charge alone.
     pub async fn wait_for_units(
         self: Arc<Self>,
         owned: OwnedCharge,
         first_step: LeaseStep,
-        started: Timestamp,
-        deadline: Option<Timestamp>,
+        DecisionTimes { started, now, deadline }: DecisionTimes,
     ) -> Result<LeasedReply, StoreError> {
         let deadline = deadline.or_else(|| Some(started.saturating_add(self.shared.timeout()?.into())));
-        let taken = |Taken { at, outcome }, now| LeasedReply {
+        let taken = |Taken { at, outcome, source }| LeasedReply {
             outcome,
             at,
-            source: LeasedSource::Lease(now),
+            source: LeasedSource::Lease(source),
             is_unreplicated: false,
         };
         let refill = match first_step {
-            LeaseStep::Taken(units) => return Ok(taken(units, started)),
-            LeaseStep::Strict | LeaseStep::Pass => return self.ask_strictly(&owned, started, deadline).await,
+            LeaseStep::Taken(units) => return Ok(taken(units)),
+            LeaseStep::Strict | LeaseStep::Pass => return self.ask_strictly(&owned, now, deadline).await,
             LeaseStep::Wait(refill) => refill,
             LeaseStep::Start(refill, batch) => {
-                self.start_refill(&owned.charge(), batch, refill.clone(), started);
+                self.start_refill(&owned.charge(), batch, refill.clone(), now);
                 refill
             }
         };
+        if refill.asked_at > started {
+            return self.ask_strictly(&owned, now, deadline).await;
+        }
         let result = RefillDone(refill).await;
         let now = self.clock.now();
         if let RefillResult::Failed(error) = result {
@@ -232,7 +251,7 @@ impl<S: Store + 'static> Inner<S> {
             return Err(StoreError::TimedOut);
         }
         match self.take_from_lease(&owned.charge(), now) {
-            Some(units) => Ok(taken(units, now)),
+            Some(units) => Ok(taken(units)),
             None => self.ask_strictly(&owned, now, deadline).await,
         }
     }
@@ -240,7 +259,7 @@ impl<S: Store + 'static> Inner<S> {
     /// Takes units from a lease, and does nothing else.
     fn take_from_lease(&self, charge: &Charge<'_>, now: Timestamp) -> Option<Taken> {
         let mut shard = self.leased.table.lock(charge);
-        let taken = shard.get_mut(charge)?.leases.take(charge.cost, now)?;
+        let taken = shard.get_mut()?.leases.take(charge.cost, now)?;
         self.leased.counters.in_memory.fetch_add(1, Ordering::Relaxed);
         Some(taken)
     }
@@ -265,7 +284,7 @@ impl<S: Store + 'static> Inner<S> {
 
     fn record_left(&self, charge: &Charge<'_>, outcome: &Outcome, asked_at: Timestamp) {
         let Some(lease_ns) = lease_ns(charge) else { return };
-        if let Some(key) = self.leased.table.lock(charge).get_mut(charge) {
+        if let Some(key) = self.leased.table.lock(charge).get_mut() {
             key.leases.record_left(charge, outcome, asked_at, lease_ns);
         }
     }
@@ -278,8 +297,8 @@ impl<S: Store + 'static> Inner<S> {
         // With the store's own timeout: the refill is for all that wait, not only for the request that starts it.
         let response = self.shared.ask(&Ask { op: Op::Check, plan: &plan, now, deadline: None });
         let owned = OwnedCharge::new(&debit);
-        let inner = self.clone();
-        self.when_answered(response, move |reply| inner.finish_refill(&owned, &refill, reply, now));
+        let (inner, refill) = (self.clone(), FinishOnDrop(refill));
+        self.when_answered(response, move |reply| inner.finish_refill(&owned, &refill.0, reply, now));
     }
 
     fn finish_refill(
@@ -292,7 +311,13 @@ impl<S: Store + 'static> Inner<S> {
         let charge = debit.charge();
         let outcome = |reply: &Reply| reply.outcomes.first().copied().ok_or_else(Reply::incomplete_error);
         let result = match reply.and_then(|reply| Ok((outcome(&reply)?, reply.at))) {
-            Err(error) => RefillResult::Failed(error),
+            Err(error) => {
+                // The store may have debited it nevertheless.
+                if !matches!(error, StoreError::BreakerOpen | StoreError::Overloaded) {
+                    self.leased.counters.units_stranded.fetch_add(debit.cost, Ordering::Relaxed);
+                }
+                RefillResult::Failed(error)
+            }
             Ok((outcome, _)) if outcome.kind == OutcomeKind::Denied => {
                 self.record_left(&charge, &outcome, asked_at);
                 RefillResult::Answered
@@ -300,12 +325,13 @@ impl<S: Store + 'static> Inner<S> {
             Ok((outcome, at)) => {
                 self.leased.counters.units_leased.fetch_add(debit.cost, Ordering::Relaxed);
                 let lease_ns = lease_ns(&charge).unwrap_or(0);
-                self.add_lease(&charge, QuotaLease::new(&charge, &outcome, at, asked_at, lease_ns));
+                let times = DebitTimes { asked: asked_at, debited: at, answered: self.clock.now() };
+                self.add_lease(&charge, QuotaLease::new(&charge, &outcome, times, lease_ns));
                 self.record_left(&charge, &outcome, asked_at);
                 RefillResult::Answered
             }
         };
-        if let Some(key) = self.leased.table.lock(&charge).get_mut(&charge)
+        if let Some(key) = self.leased.table.lock(&charge).get_mut()
             && key.refill.as_ref().is_some_and(|current| Arc::ptr_eq(current, refill))
         {
             key.refill = None;
@@ -319,16 +345,19 @@ impl<S: Store + 'static> Inner<S> {
         let Some(lease_ns) = lease_ns(charge) else { return };
         {
             let mut shard = self.leased.table.lock(charge);
-            if let Some(key) = shard.get_mut(charge)
+            if let Some(key) = shard.get_mut()
                 && key.has_limit_of(charge, lease_ns)
                 && now < lease.expires
             {
                 key.leases.add(lease);
-                shard.next_sweep = shard.next_sweep.min(lease.expires);
+                let next_visit = key.next_visit(now);
+                shard.visit_at(next_visit);
                 return;
             }
         }
-        self.give_back_leases(charge, Leases::from_elem(lease, 1), now);
+        let counter = self.counter_pool.get(charge.counter);
+        let charge = KeyCharge::new(charge.key, &counter, charge.policy, lease.units);
+        self.give_back_leases([Unused { charge, lease }], now);
     }
 
     /// Gives back units that were taken for a plan that is denied.
@@ -336,28 +365,34 @@ impl<S: Store + 'static> Inner<S> {
         if reply.outcome.kind == OutcomeKind::Denied || charge.cost == 0 {
             return;
         }
-        if let LeasedSource::Lease(taken_at) = reply.source
-            && let Some(key) = self.leased.table.lock(charge).get_mut(charge)
-            && key.leases.put_back(charge.cost, taken_at, now)
-        {
-            return;
-        }
-        self.refund_in_store(charge, ChargedAt::new(reply.at), now);
+        let charged_at = match reply.source {
+            LeasedSource::Store | LeasedSource::Lease(None) => ChargedAt::new(reply.at),
+            LeasedSource::Lease(Some(taken)) => {
+                if let Some(lease_ns) = lease_ns(charge)
+                    && let Some(key) = self.leased.table.lock(charge).get_mut()
+                    && key.has_limit_of(charge, lease_ns)
+                    && key.leases.put_back(&taken, now)
+                {
+                    return;
+                }
+                taken.charged_at
+            }
+        };
+        self.refund_in_store(charge, charged_at, now);
     }
 
     /// Refunds units of a request at `charged`, by the store's clock: puts them into a lease that was debited before.
     /// Returns false if there is none, so that the store must refund them.
     pub fn refund_leased(&self, charge: &Charge<'_>, charged: Timestamp, now: Timestamp) -> bool {
         let mut shard = self.leased.table.lock(charge);
-        shard.get_mut(charge).is_some_and(|key| key.leases.refund(charge.cost, charged, now))
+        shard.get_mut().is_some_and(|key| key.leases.refund(charge.cost, charged, now))
     }
 
     /// Gives leases back to the store.
-    fn give_back_leases(self: &Arc<Self>, charge: &Charge<'_>, leases: Leases, now: Timestamp) {
-        for lease in leases {
-            let unused = Charge { cost: lease.units, ..*charge };
+    fn give_back_leases(self: &Arc<Self>, unused: impl IntoIterator<Item = Unused>, now: Timestamp) {
+        for Unused { charge, lease } in unused {
             self.leased.counters.units_returned.fetch_add(lease.units, Ordering::Relaxed);
-            self.refund_in_store(&unused, lease.charged_at, now);
+            self.refund_in_store(&charge.charge(), lease.charged_at, now);
         }
     }
 
@@ -381,31 +416,31 @@ impl<S: Store + 'static> Inner<S> {
     pub fn sweep_leases(self: &Arc<Self>, now: Timestamp, which: Sweep) {
         let mut unused: Vec<Unused> = Vec::new();
         for mut shard in self.leased.table.lock_each() {
-            if which == Sweep::Due && now < shard.next_sweep {
-                continue;
-            }
-            let mut next = u64::MAX;
-            shard.retain(|table_key, key| {
+            let visit = |table_key: &TableKey, key: &mut LeasedKey| {
                 let is_idle = key.is_idle(now);
                 let leases = match which {
-                    Sweep::All => key.leases.remove_all(),
-                    Sweep::Due if is_idle => key.leases.remove_all(),
+                    Sweep::All => key.leases.remove_all(now),
+                    Sweep::Due if is_idle => key.leases.remove_all(now),
                     Sweep::Due => key.leases.remove_over(now),
                 };
-                unused.extend(leases.into_iter().map(|lease| key.unused(table_key, lease)));
-                next = next.min(key.next_sweep(now));
-                key.is_needed(now)
-            });
-            shard.next_sweep = Timestamp::from_nanos(next.max(now.as_nanos().saturating_add(SWEEP_NS_MIN)));
+                unused.extend(leases.into_iter().map(|lease| key.unused(table_key.bytes(), lease)));
+                let earliest = now.saturating_add(Nanos::new(VISIT_NS_MIN.into()));
+                match key.is_needed(now) {
+                    true => Visit::Next(key.next_visit(now).max(earliest)),
+                    false => Visit::Remove,
+                }
+            };
+            match which {
+                Sweep::Due => shard.visit_due(now, visit),
+                Sweep::All => shard.visit_all(now, visit),
+            }
         }
-        for Unused { charge, lease } in unused {
-            self.give_back_leases(&charge.charge(), Leases::from_elem(lease, 1), now);
-        }
+        self.give_back_leases(unused, now);
     }
 
     /// Forgets the leases of a key that is reset.
     pub fn forget_leases(&self, charge: &Charge<'_>) {
-        self.leased.table.lock(charge).remove(charge);
+        self.leased.table.lock(charge).remove();
     }
 }
 
@@ -420,23 +455,37 @@ impl LeasedKey {
         now.as_nanos().saturating_sub(self.last_used.as_nanos()) >= self.lease_ns / 2
     }
 
-    /// Whether the table must keep the key.
+    /// Whether the table should keep the key.
     fn is_needed(&self, now: Timestamp) -> bool {
-        let is_recent = now.as_nanos().saturating_sub(self.last_used.as_nanos())
-            < self.lease_ns.saturating_mul(IDLE_LIVES_MAX);
-        self.leases.units_held() > 0 || self.refill.is_some() || is_recent
+        self.is_needed_after(self.lease_ns.saturating_mul(IDLE_LIVES_MAX), now)
     }
 
-    fn next_sweep(&self, now: Timestamp) -> u64 {
-        let idle_from = self.last_used.as_nanos().saturating_add(self.lease_ns / 2);
+    /// Whether the table must keep the key, even if it is full. A key that was idle for so long has few requests.
+    fn is_in_use(&self, now: Timestamp) -> bool {
+        self.is_needed_after(self.lease_ns, now)
+    }
+
+    fn is_needed_after(&self, idle_ns: u64, now: Timestamp) -> bool {
+        let is_recent = now.as_nanos().saturating_sub(self.last_used.as_nanos()) < idle_ns;
+        self.leases.units_held() > 0 || self.current_refill().is_some() || is_recent
+    }
+
+    /// The refill that is under way.
+    fn current_refill(&self) -> Option<&Arc<Refill>> {
+        self.refill.as_ref().filter(|refill| !refill.is_finished())
+    }
+
+    /// When to look at the key again: to give back leases, or to forget it.
+    fn next_visit(&self, now: Timestamp) -> Timestamp {
+        let after = |instant: Timestamp, span_ns: u64| instant.saturating_add(Nanos::new(span_ns.into()));
+        let idle_from = after(self.last_used, self.lease_ns / 2);
         match self.leases.first_end() {
-            Some(end) => end.as_nanos().min(idle_from.max(now.as_nanos())),
-            None => now.as_nanos().saturating_add(self.lease_ns.saturating_mul(IDLE_LIVES_MAX)),
+            Some(end) => end.min(idle_from.max(now)),
+            None => after(now, self.lease_ns.saturating_mul(IDLE_LIVES_MAX)),
         }
     }
 
-    fn unused(&self, key: &TableKey, lease: QuotaLease) -> Unused {
-        let charge = Charge { policy: self.policy, ..Charge::new(key.bytes(), &self.counter, lease.units) };
-        Unused { charge: OwnedCharge::new(&charge), lease }
+    fn unused(&self, key: &[u8], lease: QuotaLease) -> Unused {
+        Unused { charge: KeyCharge::new(key, &self.counter, self.policy, lease.units), lease }
     }
 }

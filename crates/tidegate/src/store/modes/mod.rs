@@ -16,6 +16,7 @@
 mod counter_pool;
 mod demand;
 mod eventual;
+mod key_charge;
 mod key_table;
 mod leased;
 mod plan;
@@ -69,7 +70,7 @@ pub struct ModeStats {
     pub units_returned: u64,
     /// Units that are leased now and not used yet.
     pub units_held: u64,
-    /// Units whose lease ended before they were used or could be given back.
+    /// Units that are lost until the limit refills: they could not be given back, or the debit was not answered.
     pub units_stranded: u64,
     /// Debits that were sent to the shared store.
     pub refills: u64,

@@ -6,15 +6,17 @@
 use std::sync::Arc;
 use std::task::Poll;
 
+use smallvec::SmallVec;
 use tidegate_core::algorithm::PackedAlgorithm;
 use tidegate_core::{
     Algorithm, Charge, ChargedAt, Mode, Nanos, Op, Outcome, OutcomeKind, Plan, Role, Timestamp, Wait,
 };
 
 use super::eventual::EventualReply;
-use super::leased::{LeaseStep, LeasedReply};
+use super::leased::{DecisionTimes, LeaseStep, LeasedReply, lease_ns};
 use super::quota_lease::Taken;
 use super::{Inner, poll_once};
+use crate::Lease;
 use crate::store::mixed::{RunToCompletion, plan_decision};
 use crate::store::owned_plan::{OwnedCharge, OwnedPlan, plan_from_charges};
 use crate::store::{Ask, Reply, ReplyFuture, Response, Store, StoreError};
@@ -88,13 +90,14 @@ fn check<S: Store + 'static>(inner: &Arc<Inner<S>>, ask: &Ask<'_, '_>) -> Respon
             Place::Leased => {
                 let step = inner.lease_step(charge, now);
                 match step {
-                    LeaseStep::Taken(Taken { at, outcome }) => {
+                    LeaseStep::Taken(Taken { at, outcome, .. }) => {
                         return Response::Now(Ok(reply_of_one(at, outcome)));
                     }
                     LeaseStep::Pass => return inner.shared.ask(ask),
                     _ => {}
                 }
-                let waiting = inner.clone().wait_for_units(OwnedCharge::new(charge), step, now, deadline);
+                let times = DecisionTimes { started: now, now, deadline };
+                let waiting = inner.clone().wait_for_units(OwnedCharge::new(charge), step, times);
                 return now_or_later(Box::pin(async move {
                     let LeasedReply { at, outcome, is_unreplicated, .. } = waiting.await?;
                     Ok(Reply { is_unreplicated, ..reply_of_one(at, outcome) })
@@ -109,7 +112,8 @@ fn check<S: Store + 'static>(inner: &Arc<Inner<S>>, ask: &Ask<'_, '_>) -> Respon
                 let response = inner.shared.ask(ask);
                 return now_or_later(Box::pin(async move {
                     let reply = response.reply().await?;
-                    let note = |outcome: &Outcome| inner.note_granted(&owned.charge(), outcome, reply.at);
+                    let note =
+                        |outcome: &Outcome| inner.note_granted(&owned.charge(), outcome, reply.at, now);
                     reply.outcomes.iter().for_each(note);
                     Ok(reply)
                 }));
@@ -118,15 +122,26 @@ fn check<S: Store + 'static>(inner: &Arc<Inner<S>>, ask: &Ask<'_, '_>) -> Respon
         }
         return inner.shared.ask(ask);
     }
-    let check =
-        MixedCheck { inner: inner.clone(), op: ask.op, plan: OwnedPlan::from_plan(ask.plan), now, deadline };
+    let plan = OwnedPlan::from_plan(ask.plan);
+    let check = MixedCheck { inner: inner.clone(), op: ask.op, plan: plan.clone(), now, deadline };
     match now_or_later(Box::pin(check.run())) {
         // What was taken must be given back if the plan is denied, even if its caller is gone.
         Response::Later(later) => {
-            Response::Later(Box::pin(RunToCompletion::new(later, inner.shared.spawner(), |_| {})))
+            let holder = inner.clone();
+            let release = move |lease: Lease| release(&holder, &plan.plan(), &lease);
+            Response::Later(Box::pin(RunToCompletion::new(later, inner.shared.spawner(), release)))
         }
         now => now,
     }
+}
+
+/// Releases a lease of concurrency limits whose caller is gone.
+fn release<S: Store + 'static>(inner: &Arc<Inner<S>>, plan: &Plan<'_>, lease: &Lease) {
+    let op = Op::Release { token: lease.token };
+    let plan = part(plan, Place::Shared);
+    let response = inner.shared.ask(&Ask { op, plan: &plan, now: inner.clock.now(), deadline: None });
+    // A lease that is not released expires.
+    inner.when_answered(response, drop);
 }
 
 /// A plan of several charges.
@@ -149,6 +164,14 @@ impl PartReply {
         match self {
             Self::Leased(reply) => reply.outcome,
             Self::Eventual(reply) => reply.outcome,
+        }
+    }
+
+    /// By the store's clock.
+    fn at(&self) -> Timestamp {
+        match self {
+            Self::Leased(reply) => reply.at,
+            Self::Eventual(reply) => reply.at,
         }
     }
 }
@@ -174,7 +197,9 @@ impl<S: Store + 'static> MixedCheck<S> {
             && plan_decision(&plan, &reply.outcomes) == OutcomeKind::Allowed
         {
             let asked = charges.iter().zip(&reply.outcomes).zip(&parts).filter(|(_, part)| part.is_none());
-            asked.for_each(|((charge, outcome), _)| self.inner.note_granted(charge, outcome, reply.at));
+            asked.for_each(|((charge, outcome), _)| {
+                self.inner.note_granted(charge, outcome, reply.at, self.now);
+            });
         }
         let is_denied = |reply: &Reply| plan_decision(&plan, &reply.outcomes) == OutcomeKind::Denied;
         if result.as_ref().map_or(true, is_denied) {
@@ -189,21 +214,28 @@ impl<S: Store + 'static> MixedCheck<S> {
         charges: &[Charge<'_>],
         parts: &mut [Option<PartReply>],
     ) -> Result<OutcomeKind, StoreError> {
-        let Self { inner, now, deadline, .. } = self;
+        let Self { inner, now: started, deadline, .. } = self;
+        let mut now = *started;
         for place in [Place::Eventual, Place::Leased] {
             for (charge, part) in
                 charges.iter().zip(parts.iter_mut()).filter(|(one, _)| place_of(one) == place)
             {
                 let reply = match place {
-                    Place::Eventual => match inner.decide_eventual(charge, *now) {
+                    Place::Eventual => match inner.decide_eventual(charge, *started) {
                         Some(reply) => PartReply::Eventual(reply?),
                         // No room for a copy: the shared store decides it with the others.
                         None => continue,
                     },
                     _ => {
-                        let step = inner.lease_step(charge, *now);
-                        let owned = OwnedCharge::new(charge);
-                        PartReply::Leased(inner.clone().wait_for_units(owned, step, *now, *deadline).await?)
+                        let step = inner.lease_step(charge, now);
+                        let waits = !matches!(step, LeaseStep::Taken(_));
+                        let times = DecisionTimes { started: *started, now, deadline: *deadline };
+                        let waiting = inner.clone().wait_for_units(OwnedCharge::new(charge), step, times);
+                        let reply = waiting.await?;
+                        if waits {
+                            now = inner.clock.now().max(now);
+                        }
+                        PartReply::Leased(reply)
                     }
                 };
                 let kind = reply.outcome().kind;
@@ -236,8 +268,10 @@ impl<S: Store + 'static> MixedCheck<S> {
                 .filter(|(charge, part)| is_asked(charge, part))
                 .map(|(charge, _)| *charge),
         );
+        // By the clock of the store, as that of a single charge. The earliest: then no refund reaches later units.
+        let decided_at = parts.iter().flatten().map(PartReply::at).min();
         let mut reply = match asked.charges().is_empty() {
-            true => Reply::empty(*now),
+            true => Reply::empty(decided_at.unwrap_or(*now)),
             false => {
                 let ask = Ask { op, plan: &asked, now: *now, deadline: *deadline };
                 let response = inner.shared.ask(&ask);
@@ -245,6 +279,7 @@ impl<S: Store + 'static> MixedCheck<S> {
                 reply.require_complete(&ask)?
             }
         };
+        reply.at = decided_at.map_or(reply.at, |decided_at| decided_at.min(reply.at));
         let mut shared = std::mem::take(&mut reply.outcomes).into_iter();
         for (charge, part) in charges.iter().zip(parts) {
             let outcome = match part {
@@ -311,12 +346,43 @@ fn refund<S: Store + 'static>(inner: &Arc<Inner<S>>, ask: &Ask<'_, '_>) -> Respo
         }
         _ => false,
     };
-    let others = ask.plan.charges().iter().filter(|charge| !is_refunded_here(charge)).copied();
-    let others = plan_from_charges(others);
-    match others.charges().is_empty() {
-        true => Response::Now(Ok(Reply::empty(ask.now))),
-        false => inner.shared.ask(&Ask { plan: &others, ..*ask }),
+    let mut responses: SmallVec<[Response; 2]> = SmallVec::new();
+    let mut others = Plan::new();
+    for charge in ask.plan.charges().iter().filter(|charge| !is_refunded_here(charge)) {
+        match lease_ns(charge).zip(charged_at).filter(|_| place_of(charge) == Place::Leased) {
+            // Its units may have been debited this much earlier.
+            Some((lease_ns, used_at)) => {
+                let op = Op::Refund { charged_at: Some(debited_at(charge, used_at.at, lease_ns)) };
+                responses.push(inner.shared.ask(&Ask { op, plan: &Plan::of_one(*charge), ..*ask }));
+            }
+            // Cannot fail: the other plan has at least these charges.
+            None => drop(others.add(*charge)),
+        }
     }
+    if !others.charges().is_empty() {
+        responses.push(inner.shared.ask(&Ask { plan: &others, ..*ask }));
+    }
+    if responses.len() == 1
+        && let Some(response) = responses.pop()
+    {
+        return response;
+    }
+    let empty = Reply::empty(ask.now);
+    now_or_later(Box::pin(async move {
+        for response in responses {
+            response.reply().await?;
+        }
+        Ok(empty)
+    }))
+}
+
+/// When units of a lease that were used at `used_at` were debited, at the earliest. A fixed window debits and uses them in the
+/// same window.
+fn debited_at(charge: &Charge<'_>, used_at: Timestamp, lease_ns: u64) -> ChargedAt {
+    ChargedAt::new(match charge.counter.algorithm() {
+        Algorithm::Packed(PackedAlgorithm::FixedWindow(_)) => used_at,
+        _ => Timestamp::from_nanos(used_at.as_nanos().saturating_sub(lease_ns)),
+    })
 }
 
 /// The outcome of a charge that a lease would serve now. None if no lease would.

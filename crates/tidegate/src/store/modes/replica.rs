@@ -8,8 +8,11 @@
 //!
 //! All instants of the copy are by the store's clock, which is estimated from the replies, and never ahead of it.
 
-use tidegate_core::algorithm::{Gcra, LimitAlgorithm, PackedAlgorithm};
+use tidegate_core::algorithm::{Edges, Gcra, LimitAlgorithm, PackedAlgorithm};
 use tidegate_core::{Carry, ChargeDecision, Nanos, Outcome, OutcomeKind, PackedState, TimedCost, Timestamp};
+
+/// How many grants are kept apart until a reply has them.
+const GRANTED_MAX: usize = 32;
 
 /// The copy of a key's shared count.
 #[derive(Clone, Debug, Default)]
@@ -18,36 +21,54 @@ pub(super) struct Replica {
     /// Own units that were not pushed yet.
     pending: Option<PendingUnits>,
     /// Own units whose push is under way.
-    in_flight: Option<PendingUnits>,
-    /// Units that the store granted when it was asked strictly, until a later reply has them.
-    granted: Option<Granted>,
+    in_flight: Option<InFlight>,
+    /// Units that the store granted when it was asked strictly, until a reply has them.
+    granted: Vec<Granted>,
     /// The end of the window of `state`, by the store's clock. Fixed windows only.
     window_end: Option<Timestamp>,
     /// What the window carries over from the one before. Fixed windows only.
     carried: Option<Carried>,
     /// The store's clock minus this node's, in nanoseconds.
     clock_offset_ns: i64,
-    /// When the push was sent that the last reply answers, by this node's clock. Until there is one, the offset is that
-    /// of another key, whose server may have another clock.
-    pulled_at: Option<Timestamp>,
+    /// The last reply. Until there is one, the offset is that of another key, whose server may have another clock.
+    last_pull: Option<LastPull>,
 }
 
 /// Own units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PendingUnits {
     pub units: u64,
-    /// When they were used, by this node's clock. A push says how long ago that was, so that no clock is compared.
+    /// When they were used, by this node's clock, as if at once. A push says how long ago that was, so that no clock is
+    /// compared.
     pub used_at: Timestamp,
+    /// When the first of them was used.
+    pub first_at: Timestamp,
 }
 
-/// Units that the store granted.
+/// A push that is under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Granted {
-    units: u64,
-    /// When it granted the last of them, by its own clock.
+struct InFlight {
+    units: PendingUnits,
+    sent: Timestamp,
+}
+
+/// Units that the store granted to this node when it was asked strictly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Granted {
+    pub units: u64,
+    /// When the store granted them, by its own clock.
+    pub at: Timestamp,
+    /// When it was asked and when this node learned of it, by this node's clock.
+    pub asked: Timestamp,
+    pub noted: Timestamp,
+}
+
+/// When the last reply to a push was made: by the store's clock, and when it was asked for and arrived, by this node's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct LastPull {
     at: Timestamp,
-    /// When this node learned of it, by this node's clock. A push that is sent later finds the units counted.
-    noted_at: Timestamp,
+    sent: Timestamp,
+    answered: Timestamp,
 }
 
 /// Units from the window before.
@@ -82,7 +103,7 @@ impl Replica {
 
     /// How old the copy is, counted from when the push was sent that returned it. None if there was none.
     pub fn age_ns(&self, now: Timestamp) -> Option<u64> {
-        self.pulled_at.map(|pulled_at| now.as_nanos().saturating_sub(pulled_at.as_nanos()))
+        self.last_pull.map(|pull| now.as_nanos().saturating_sub(pull.sent.as_nanos()))
     }
 
     pub fn clock_offset_ns(&self) -> i64 {
@@ -104,7 +125,7 @@ impl Replica {
         if charge_decision.outcome == OutcomeKind::Allowed && cost > 0 {
             algorithm.charge(&mut self.state, request);
             self.note_window_end(algorithm, at);
-            self.add_pending(algorithm, PendingUnits { units: cost, used_at: now });
+            self.add_pending(algorithm, PendingUnits::new(cost, now));
         }
         algorithm.outcome(&self.state, request, charge_decision)
     }
@@ -114,21 +135,28 @@ impl Replica {
         self.clone().decide(algorithm, carry, cost, now)
     }
 
-    /// Adds units that the store granted to this node at `at`, by its own clock, when it was asked strictly. If a reply has
-    /// brought them already, they count twice here until the next one.
-    pub fn add_granted(
-        &mut self,
-        algorithm: &PackedAlgorithm,
-        carry: Carry,
-        units: u64,
-        at: Timestamp,
-        now: Timestamp,
-    ) {
+    /// Adds units that the store granted, unless the last reply has them. Returns whether they may count twice now: if the
+    /// store granted them at the instant of that reply, by its clock. The next reply corrects that.
+    pub fn add_granted(&mut self, algorithm: &PackedAlgorithm, carry: Carry, granted: Granted) -> bool {
+        let Granted { units, at, asked, .. } = granted;
+        // The store's clock tells only while both were under way: it may be set back.
+        let pull = self.last_pull.filter(|pull| asked < pull.answered);
+        if pull.is_some_and(|pull| at < pull.at) {
+            return false;
+        }
         self.end_window(algorithm, carry, at);
         algorithm.count_since(&mut self.state, TimedCost { now: at, cost: units }, at);
         self.note_window_end(algorithm, at);
-        let before = self.granted.map_or(0, |granted| granted.units);
-        self.granted = Some(Granted { units: before.saturating_add(units), at, noted_at: now });
+        let is_full = self.granted.len() >= GRANTED_MAX;
+        match self.granted.last_mut().filter(|_| is_full) {
+            // A reply has all of them or counts them again, which is on the safe side.
+            Some(last) => {
+                last.units = last.units.saturating_add(units);
+                (last.at, last.noted) = (last.at.max(at), granted.noted);
+            }
+            None => self.granted.push(granted),
+        }
+        pull.is_some()
     }
 
     /// Takes back units that were charged at `charged`, by the store's clock. Returns false if they were pushed already.
@@ -139,13 +167,19 @@ impl Replica {
         charged: Timestamp,
         now: Timestamp,
     ) -> bool {
-        let Some(pending) = &mut self.pending else { return false };
-        let Some(left) = pending.units.checked_sub(cost) else { return false };
+        let request = TimedCost { now: self.store_time(now), cost };
+        let first_at = self.pending.map(|pending| self.store_time(pending.first_at));
+        let Some(pending) = self.pending.as_mut().filter(|_| first_at.is_some_and(|first| first <= charged))
+        else {
+            return false;
+        };
+        let Some(left) = pending.units.checked_sub(units_to_refund(algorithm, request, charged)) else {
+            return false;
+        };
         pending.units = left;
         if left == 0 {
             self.pending = None;
         }
-        let request = TimedCost { now: self.store_time(now), cost };
         algorithm.refund_charged(&mut self.state, request, charged);
         true
     }
@@ -168,7 +202,8 @@ impl Replica {
 
     /// Own units that the store does not know yet.
     pub fn units_pending(&self) -> u64 {
-        [self.pending, self.in_flight].iter().flatten().map(|units| units.units).sum()
+        let in_flight = self.in_flight.map(|in_flight| in_flight.units);
+        [self.pending, in_flight].iter().flatten().map(|units| units.units).sum()
     }
 
     /// Own units that wait for the next push.
@@ -181,9 +216,7 @@ impl Replica {
         let at = self.store_time(now);
         match algorithm {
             PackedAlgorithm::FixedWindow(window) => window.over(&self.state, at),
-            PackedAlgorithm::Gcra(gcra) => bucket_debt(gcra, &self.state, at),
-            PackedAlgorithm::TokenBucket(bucket) => bucket_debt(bucket.as_gcra(), &self.state, at),
-            _ => 0,
+            _ => bucket_of(algorithm).map_or(0, |gcra| bucket_debt(gcra, &self.state, at)),
         }
     }
 
@@ -195,15 +228,21 @@ impl Replica {
     pub fn start_push(&mut self, algorithm: &PackedAlgorithm, carry: Carry, now: Timestamp) -> PendingUnits {
         let at = self.store_time(now);
         self.end_window(algorithm, carry, at);
-        let pushed = self.pending.take().unwrap_or(PendingUnits { units: 0, used_at: now });
-        self.in_flight = Some(pushed);
+        let pushed = self.pending.take().unwrap_or(PendingUnits::new(0, now));
+        self.in_flight = Some(InFlight { units: pushed, sent: now });
         pushed
+    }
+
+    /// Whether the push that was sent then is still under way. It is not if the copy was made after a reset.
+    pub fn has_sent(&self, sent: Timestamp) -> bool {
+        self.in_flight.is_some_and(|in_flight| in_flight.sent == sent)
     }
 
     /// Ends a push that the store has answered.
     pub fn finish_push(&mut self, algorithm: &PackedAlgorithm, carry: Carry, pulled: Pulled) {
         self.in_flight = None;
-        let known_before = self.pulled_at.replace(pulled.sent);
+        let Pulled { at, sent, answered, .. } = pulled;
+        let known_before = self.last_pull.replace(LastPull { at, sent, answered });
         // As if the reply had taken no time: then the estimate is never ahead of the store's clock, and never admits what
         // would fit only a moment later.
         let ahead_ns = i128::from(pulled.at.as_nanos()) - i128::from(pulled.answered.as_nanos());
@@ -217,14 +256,13 @@ impl Replica {
             self.end_window(algorithm, carry, at.max(pulled.at));
         }
         self.state = pulled.state;
-        for PendingUnits { units, used_at } in self.pending.iter().copied() {
+        for PendingUnits { units, used_at, .. } in self.pending.iter().copied() {
             let from = self.store_time(used_at);
             algorithm.count_since(&mut self.state, TimedCost { now: at.max(from), cost: units }, from);
         }
         // A reply that was overtaken lacks what the store granted later.
-        let is_overtaken = |granted: &Granted| pulled.sent < granted.noted_at && pulled.at < granted.at;
-        self.granted = self.granted.filter(is_overtaken);
-        if let Some(Granted { units, at, .. }) = self.granted {
+        self.granted.retain(|granted| pulled.sent < granted.noted && pulled.at <= granted.at);
+        for Granted { units, at, .. } in self.granted.iter().copied() {
             algorithm.count_since(&mut self.state, TimedCost { now: at, cost: units }, at);
         }
         if let Some(Carried { units, window_end }) = self.carried
@@ -238,25 +276,19 @@ impl Replica {
     /// Ends a push that failed. Its units are pushed again. If the store has counted them nevertheless, they count twice:
     /// that is on the safe side, and passes with time.
     pub fn fail_push(&mut self, algorithm: &PackedAlgorithm) {
-        if let Some(pushed) = self.in_flight.take().filter(|pushed| pushed.units > 0) {
+        if let Some(pushed) = self.in_flight.take().map(|in_flight| in_flight.units)
+            && pushed.units > 0
+        {
             self.add_pending(algorithm, pushed);
         }
     }
 
-    /// A bucket drains from the first of the units on. Units of a window all count in the window of the last one, so
-    /// that none is forgotten.
     fn add_pending(&mut self, algorithm: &PackedAlgorithm, added: PendingUnits) {
-        let Some(pending) = &mut self.pending else {
-            self.pending = Some(added);
-            return;
-        };
-        pending.units = pending.units.saturating_add(added.units);
-        pending.used_at = match algorithm {
-            PackedAlgorithm::FixedWindow(_) | PackedAlgorithm::SlidingWindow(_) => {
-                pending.used_at.max(added.used_at)
-            }
-            _ => pending.used_at.min(added.used_at),
-        };
+        self.pending = Some(match self.pending {
+            Some(pending) if pending.used_at <= added.used_at => pending.then(algorithm, added),
+            Some(pending) => added.then(algorithm, pending),
+            None => added,
+        });
     }
 
     /// Ends a fixed window that is over: what is over the limit counts in the next window, up to the limit, and what was
@@ -264,13 +296,13 @@ impl Replica {
     fn end_window(&mut self, algorithm: &PackedAlgorithm, carry: Carry, at: Timestamp) {
         let PackedAlgorithm::FixedWindow(window) = algorithm else { return };
         // Without the store's clock, the end of the window is not known.
-        let Some(end) = self.window_end.filter(|end| *end <= at && self.pulled_at.is_some()) else { return };
+        let Some(end) = self.window_end.filter(|end| *end <= at && self.last_pull.is_some()) else { return };
         let last = Timestamp::from_nanos(end.as_nanos().saturating_sub(1));
         let over = window.over(&self.state, last).min(window.rate().limit());
         self.state = PackedState::NEVER_SEEN;
         (self.window_end, self.carried) = (None, None);
         // Until a reply has shown the store's clock, the window may not be over there.
-        if self.pulled_at.is_some() {
+        if self.last_pull.is_some() {
             self.pending = None;
         }
         // A window in between that was not used has paid for it.
@@ -290,10 +322,67 @@ impl Replica {
     }
 }
 
+impl PendingUnits {
+    fn new(units: u64, used_at: Timestamp) -> Self {
+        Self { units, used_at, first_at: used_at }
+    }
+
+    /// These units and later ones.
+    ///
+    /// Units of a window all count in the window of the last one, so that none is forgotten. If that window begins with the
+    /// first request, it begins with the first of them. A bucket drains from the
+    /// first one on, but not while it is empty. Its arrival time after n units at s is max(s0, s) + n I, for s0 before
+    /// and I = W / L. After c more at t it is max(max(s0, s) + n I, t) + c I = max(s0, max(s, t - n I)) + (n + c) I. So
+    /// all of them count as if used at max(s, t - n I).
+    fn then(self, algorithm: &PackedAlgorithm, later: Self) -> Self {
+        let before_later = |span_ns: u128| {
+            let span_ns = u64::try_from(span_ns).unwrap_or(u64::MAX);
+            Timestamp::from_nanos(later.used_at.as_nanos().saturating_sub(span_ns))
+        };
+        let used_at = match (bucket_of(algorithm), algorithm) {
+            // Rounded down, so the units count for a nanosecond longer at most.
+            (Some(gcra), _) => self.used_at.max(before_later(units_span_ns(gcra, self.units))),
+            (None, PackedAlgorithm::FixedWindow(window))
+                if *window.edges() == Edges::FirstHit
+                    && self.used_at > before_later(window.rate().window_ns().into()) =>
+            {
+                self.used_at
+            }
+            _ => later.used_at,
+        };
+        Self { units: self.units.saturating_add(later.units), used_at, first_at: self.first_at }
+    }
+}
+
+/// How many units are given back. What has flowed into a bucket since the charge is not: other units have taken its place.
+fn units_to_refund(algorithm: &PackedAlgorithm, request: TimedCost, charged: Timestamp) -> u64 {
+    let Some(gcra) = bucket_of(algorithm) else { return request.cost };
+    let passed_ns = request.now.as_nanos().saturating_sub(charged.as_nanos());
+    let left_ns = units_span_ns(gcra, request.cost).saturating_sub(passed_ns.into());
+    units_in_ns(gcra, left_ns).min(request.cost)
+}
+
+fn bucket_of(algorithm: &PackedAlgorithm) -> Option<&Gcra> {
+    match algorithm {
+        PackedAlgorithm::Gcra(gcra) => Some(gcra),
+        PackedAlgorithm::TokenBucket(bucket) => Some(bucket.as_gcra()),
+        _ => None,
+    }
+}
+
+/// The time in which units flow into a bucket, rounded down.
+fn units_span_ns(gcra: &Gcra, units: u64) -> u128 {
+    u128::from(units) * u128::from(gcra.rate().window_ns()) / u128::from(gcra.rate().limit().max(1))
+}
+
+/// The units that flow into a bucket in this time, rounded down.
+fn units_in_ns(gcra: &Gcra, span_ns: u128) -> u64 {
+    let units = span_ns.saturating_mul(u128::from(gcra.rate().limit())) / u128::from(gcra.rate().window_ns());
+    u64::try_from(units).unwrap_or(u64::MAX)
+}
+
 /// Units by which the arrival time is further ahead than the burst allows.
 fn bucket_debt(gcra: &Gcra, state: &PackedState, at: Timestamp) -> u64 {
-    let limit = u128::from(gcra.rate().limit());
     let ahead_ns = gcra.reset_after(state, at).get().saturating_sub(gcra.burst_span().whole_ns);
-    let units = ahead_ns.saturating_mul(limit) / u128::from(gcra.rate().window_ns());
-    u64::try_from(units).unwrap_or(u64::MAX)
+    units_in_ns(gcra, ahead_ns)
 }

@@ -103,8 +103,12 @@ fn an_old_backlog_does_not_lock_a_key() {
         let fleet = TestFleet::new(1);
         let counter = counter(limit);
         let charge = eventual(&counter, 1);
+        // The node has a copy.
+        assert_eq!(fleet.admitted(0, charge, 1), 1, "{limit}");
+        fleet.advance_ms(10);
+        fleet.tick();
         fleet.shared.0.set_behavior(StoreBehavior::Fail(StoreError::BreakerOpen));
-        assert_eq!(fleet.admitted(0, charge, 90), 90, "{limit}");
+        assert_eq!(fleet.admitted(0, charge, 85), 85, "{limit}");
         fleet.tick();
         fleet.advance_ms(3_600_000);
         fleet.shared.0.set_behavior(StoreBehavior::Reply);
@@ -181,4 +185,141 @@ fn a_key_with_few_requests_is_asked_strictly_when_little_is_left() {
         admitted += fleet.admitted(request % 8, eventual(&counter, 1), 1);
     }
     assert_eq!(admitted, 5);
+}
+
+/// A node alone knows everything, so it decides as the store itself would.
+#[test]
+fn one_node_decides_as_the_store_does() {
+    for limit in [
+        "{algorithm: gcra, limit: 100, per: 1s}",
+        "{algorithm: token_bucket, limit: 100, per: 1s, burst: 30}",
+        "{algorithm: fixed_window, limit: 100, per: 1s}",
+        "{algorithm: fixed_window, limit: 100, per: 1s, align: first_hit}",
+    ] {
+        for seed in 0..20 {
+            let mut numbers = Numbers(seed);
+            let mut below = |end: u64| numbers.below(NonZeroU64::new(end).unwrap());
+            let (fleet, model) = (TestFleet::new(1), TestFleet::new(1));
+            let counter = counter(limit);
+            for step in 0..2_000 {
+                let span = match below(10) {
+                    0 => Duration::from_millis(below(400)),
+                    _ => Duration::from_micros(below(4_000)),
+                };
+                fleet.clock.advance(span);
+                model.clock.advance(span);
+                if below(4) == 0 {
+                    fleet.tick();
+                }
+                let cost = 1 + below(3);
+                let decided = fleet.check(0, eventual(&counter, cost)).kind;
+                let expected = model.check(0, Charge::new(b"key", &counter, cost)).kind;
+                assert_eq!(decided, expected, "{limit}, seed {seed}, step {step}");
+            }
+        }
+    }
+}
+
+/// The window of a key that begins with the first request: the node that used it first pushes last.
+#[test]
+fn units_from_before_the_shared_window_count() {
+    let fleet = TestFleet::new(2);
+    let counter = counter("{algorithm: fixed_window, limit: 1000, per: 1s, align: first_hit}");
+    assert_eq!(fleet.admitted(0, eventual(&counter, 1), 30), 30);
+    fleet.advance_ms(1);
+    assert_eq!(fleet.admitted(1, eventual(&counter, 1), 30), 30);
+    fleet.advance_ms(20);
+    fleet.nodes[1].tick(fleet.now());
+    fleet.nodes[0].tick(fleet.now());
+    assert_eq!(fleet.left(eventual(&counter, 0)), 940);
+}
+
+/// A refund of units that do not count any more leaves newer units alone.
+#[test]
+fn a_late_refund_takes_no_newer_units() {
+    // (the limit, when the refunded units were used, how long before the newer ones)
+    for (limit, before_ms) in [
+        ("{algorithm: fixed_window, limit: 1000, per: 1s}", 990),
+        ("{algorithm: gcra, limit: 1000, per: 1s}", 0),
+    ] {
+        let fleet = TestFleet::new(1);
+        let counter = counter(limit);
+        let charge = eventual(&counter, 50);
+        // The key is known.
+        assert_eq!(fleet.admitted(0, eventual(&counter, 1), 1), 1);
+        fleet.advance_ms(if before_ms > 0 { before_ms } else { 10 });
+        fleet.tick();
+        let reply = fleet.try_check(0, &[charge]).unwrap();
+        let charged_at =
+            tidegate::store::ChargedAt::from_outcomes(&plan(&[charge]), &reply.outcomes, reply.at);
+        // The window is over, or the bucket has drained.
+        fleet.advance_ms(60);
+        assert_eq!(fleet.admitted(0, eventual(&counter, 5), 1), 1, "{limit}");
+        fleet.ask(0, Op::Refund { charged_at: Some(charged_at) }, &[charge]).unwrap();
+        fleet.nodes[0].shared().return_leases(fleet.now());
+        assert_eq!(fleet.left(charge), 995, "{limit}");
+    }
+}
+
+/// A single lost message is not a partition.
+#[test]
+fn a_push_that_failed_once_is_repeated_at_once() {
+    let fleet = TestFleet::new(4);
+    let counter = counter(WINDOW);
+    let charge = eventual(&counter, 1);
+    assert_eq!(fleet.admitted(0, charge, 10), 10);
+    fleet.shared.0.set_behavior(StoreBehavior::Fail(StoreError::TimedOut));
+    fleet.advance_ms(20);
+    fleet.tick();
+    fleet.shared.0.set_behavior(StoreBehavior::Reply);
+    fleet.advance_ms(10);
+    fleet.tick();
+    assert_eq!(fleet.left(charge), 990);
+    // Longer than a node decides by its copy while pushes fail.
+    for _ in 0..10 {
+        fleet.advance_ms(40);
+        fleet.tick();
+        assert!(fleet.try_check(0, &[charge]).is_ok());
+    }
+}
+
+/// A node that has forgotten a key does not admit the whole limit again before it knows the count.
+#[test]
+fn a_forgotten_key_is_not_an_unused_one() {
+    for nodes in [1, 2] {
+        let fleet = TestFleet::new(nodes);
+        let counter = counter("{algorithm: fixed_window, limit: 100, per: minute}");
+        let charge = eventual(&counter, 1);
+        assert_eq!(fleet.admitted(0, charge, 45), 45);
+        for _ in 0..50 {
+            fleet.advance_ms(100);
+            fleet.tick();
+        }
+        let mut admitted = 45;
+        for _ in 0..20 {
+            admitted += fleet.admitted(0, charge, 10);
+            fleet.advance_ms(1);
+        }
+        assert!((100..=101).contains(&admitted), "{nodes} nodes: {admitted}");
+    }
+}
+
+/// A sweep of many keys leaves room in the queue of the store.
+#[test]
+fn only_so_many_pushes_are_under_way() {
+    const KEYS: u32 = 20_000;
+    let fleet = TestFleet::new(1);
+    let counter = counter("{algorithm: fixed_window, limit: 1000000, per: hour}");
+    for user in 0..KEYS {
+        let key = user.to_le_bytes();
+        assert_eq!(fleet.admitted(0, Charge { key: &key, ..eventual(&counter, 1) }, 1), 1);
+    }
+    fleet.shared.0.set_behavior(StoreBehavior::ReplyLater);
+    fleet.advance_ms(20);
+    fleet.tick();
+    let stats = || fleet.nodes[0].shared().stats();
+    assert!((1_000..=8_192).contains(&stats().pushes), "{:?}", stats());
+    fleet.tick();
+    assert!(stats().pushes <= 8_192, "{:?}", stats());
+    assert_eq!(stats().units_pending, u64::from(KEYS));
 }

@@ -164,6 +164,7 @@ fn a_refund_goes_to_the_lease_or_to_the_store() {
     let charge = leased(&counter, 1);
     let mut reply = fleet.try_check(0, &[charge]).unwrap();
     for _ in 0..20 {
+        fleet.advance_ms(1);
         reply = fleet.try_check(0, &[charge]).unwrap();
     }
     let refund = |reply: &Reply| {
@@ -178,4 +179,71 @@ fn a_refund_goes_to_the_lease_or_to_the_store() {
     assert_eq!(fleet.left(charge), 2_000 - 20);
     refund(&reply);
     assert_eq!(fleet.left(charge), 2_000 - 19);
+}
+
+/// However often a charge is refunded, a lease never has more units than were debited.
+#[test]
+fn refunds_create_no_units() {
+    let fleet = TestFleet::new(1);
+    let counter = counter("{algorithm: fixed_window, limit: 100, per: minute}");
+    let charge = leased(&counter, 1);
+    let mut replies = Vec::new();
+    for _ in 0..60 {
+        fleet.advance_ms(1);
+        replies.push(fleet.try_check(0, &[charge]).unwrap());
+    }
+    let held = fleet.nodes[0].shared().stats().units_held;
+    // Refunds that do not go to a lease change nothing.
+    fleet.shared.0.set_behavior(StoreBehavior::Fail(StoreError::BreakerOpen));
+    for reply in &replies {
+        let charged_at =
+            tidegate::store::ChargedAt::from_outcomes(&plan(&[charge]), &reply.outcomes, reply.at);
+        for _ in 0..30 {
+            let _ = fleet.ask(0, Op::Refund { charged_at: Some(charged_at) }, &[charge]);
+        }
+    }
+    fleet.shared.0.set_behavior(StoreBehavior::Reply);
+    let refunded = fleet.nodes[0].shared().stats().units_held;
+    assert!(refunded > held, "{held} held before");
+    assert!(refunded + fleet.left(charge) <= 100, "{refunded} held, {} left", fleet.left(charge));
+}
+
+/// A unit of a window that a denied plan puts back after the window is over is not used in the next one.
+#[test]
+fn units_of_a_window_are_not_put_back_into_the_next_one() {
+    let fleet = TestFleet::new(1);
+    let one = Counter::new("leased", 0, "{algorithm: fixed_window, limit: 100, per: 1s}".parse().unwrap());
+    let few = Counter::new("strict", 0, "{algorithm: fixed_window, limit: 0, per: 1h}".parse().unwrap());
+    let charges = [leased(&one, 1), Charge::new(b"key", &few, 1)];
+    fleet.advance_ms(990);
+    assert_eq!(fleet.admitted(0, leased(&one, 1), 10), 10);
+    assert!(fleet.nodes[0].shared().stats().units_held > 0);
+    fleet.shared.0.set_behavior(StoreBehavior::ReplyLater);
+    let mut denied = Box::pin(fleet.start(0, Op::Check, &charges).reply());
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(denied.as_mut().poll(&mut context).is_pending());
+    // The next window begins, and the node has a lease in it.
+    fleet.advance_ms(10);
+    *fleet.shared.0.behavior() = StoreBehavior::Reply;
+    let admitted = fleet.admitted(0, leased(&one, 1), 20);
+    fleet.shared.0.release_replies();
+    let Poll::Ready(Ok(_)) = denied.as_mut().poll(&mut context) else { panic!("it is answered") };
+    assert_eq!(admitted + fleet.admitted(0, leased(&one, 1), 300), 100);
+}
+
+/// Old leases are given back as they were debited: in a bucket a unit of the old limit is longer than one of the new limit.
+#[test]
+fn a_changed_limit_gives_back_what_was_debited() {
+    let fleet = TestFleet::new(1);
+    let (fast, slow) = (
+        counter("{algorithm: gcra, limit: 1000, per: 1s}"),
+        counter("{algorithm: gcra, limit: 10, per: 1s}"),
+    );
+    assert_eq!(fleet.admitted(0, leased(&fast, 1), 100), 100);
+    let held = fleet.nodes[0].shared().stats().units_held;
+    assert!(held > 10, "{held}");
+    assert_eq!(fleet.admitted(0, leased(&slow, 0), 1), 1);
+    assert_eq!(fleet.nodes[0].shared().stats().units_held, 0);
+    // The 100 units that were used are still counted.
+    assert_eq!(fleet.left(leased(&fast, 0)), 900);
 }

@@ -127,3 +127,24 @@ fn a_reset_forgets_leases_and_copies() {
         assert_eq!(fleet.admitted(0, charge, 150), 100);
     }
 }
+
+/// A refund names one instant for a whole plan, so that must be one of the store's clock.
+#[test]
+fn a_plan_in_memory_is_dated_by_the_clock_of_the_store() {
+    let clock = ManualClock::at(START);
+    let shared = SharedStore(FakeStore::new(clock.clone()).with_clock_ahead_seconds(1_234));
+    let modes = ModeStore::new(shared.clone(), clock.clone());
+    let node = Fallback::new(modes, Arc::new(MemoryStore::bounded(1 << 20)));
+    let fleet = TestFleet { clock, shared, nodes: vec![node] };
+    let window = "{algorithm: fixed_window, limit: 1000, per: 1h}";
+    let (one, two) = (named("leased", window), named("eventual", window));
+    let charges = [leased(&one, 1), eventual(&two, 1)];
+    for _ in 0..20 {
+        fleet.advance_ms(1);
+        fleet.try_check(0, &charges).unwrap();
+        fleet.tick();
+    }
+    let reply = fleet.try_check(0, &charges).unwrap();
+    let store_time = fleet.now().saturating_add(Nanos::new(1_234 * 1_000_000_000));
+    assert_eq!(reply.at, store_time);
+}
