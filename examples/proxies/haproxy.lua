@@ -1,5 +1,5 @@
 -- Asks Tidegate whether a request may pass, for haproxy.cfg. Sets these variables of the transaction:
---   tidegate_status       200 if the request passes, 0 if Tidegate did not answer
+--   tidegate_status       200 if the request passes, 0 if Tidegate did not answer; all else refuses the request
 --   tidegate_decision     the decision, if there is one
 --   tidegate_retry_after, tidegate_ratelimit, tidegate_policy    headers of the answer
 
@@ -13,6 +13,9 @@ local own = {
   ["host"] = true, ["x-forwarded-for"] = true, ["x-forwarded-method"] = true, ["x-forwarded-host"] = true,
   ["x-forwarded-uri"] = true, ["forwarded"] = true,
 }
+
+-- Statuses of the frontend `tidegate` if Tidegate is away. Tidegate's own answers with these statuses have X-Tidegate-Status.
+local away = { [502] = true, [503] = true, [504] = true }
 
 -- Headers of the answer, and the variables that they are put into.
 local wanted = {
@@ -41,10 +44,11 @@ core.register_action("tidegate", { "http-req" }, function(txn)
   local answer = core.httpclient():get{ url = URL, headers = headers, timeout = TIMEOUT_MS }
   local answered = answer and answer.headers or {}
   local status = answer and answer.status or 0
-  if status ~= 200 then
-    -- Only Tidegate sends this header. Other answers are of the proxy itself, because Tidegate did not answer.
-    local real = answered["x-tidegate-status"]
-    status = real and tonumber(real[0]) or 0
+  local real = answered["x-tidegate-status"]
+  if real then
+    status = tonumber(real[0])
+  elseif away[status] then
+    status = 0
   end
   txn:set_var("txn.tidegate_status", status)
   for name, variable in pairs(wanted) do

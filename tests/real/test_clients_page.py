@@ -2,8 +2,9 @@
 
 import os
 import re
-import signal
 import subprocess
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 import requests
@@ -71,6 +72,31 @@ def program_path(parts, directory, name):
     return directory / name if name.startswith("./") else parts / name
 
 
+class StatusServer:
+    """Answers every request with one status."""
+
+    def __init__(self, status):
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                self.send_response(status)
+                self.send_header("content-length", "0")
+                self.end_headers()
+
+            def log_message(self, *_):
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+        self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
+        self.thread.start()
+
+    def stop(self):
+        self.server.shutdown()
+        self.server.server_close()
+        self.thread.join()
+
+
 class Application:
     """A program with the middleware."""
 
@@ -134,14 +160,26 @@ def test_a_limit_holds_and_is_told(application, root, tidegate):
     assert all(int(answer.headers["retry-after"]) >= 1 for answer in denied)
 
 
+def test_only_a_200_passes(application, root, tidegate, stopping):
+    server = tidegate(rules_of(root / "docs/clients.md"))
+    running = application(server, timeout_ms=60_000)
+    # Encoded as a parameter, the path is larger than a head may be.
+    assert requests.get(running.url + "(" * 6_000, timeout=DEADLINE_S).status_code == 431
+    for status in (503, 400):
+        stub = StatusServer(status)
+        stopping.append(stub)
+        running = application(stub, timeout_ms=60_000)
+        assert requests.get(running.url, timeout=DEADLINE_S).status_code == status
+
+
 def test_requests_pass_while_tidegate_is_away(application, root, tidegate):
     server = tidegate(rules_of(root / "docs/clients.md"))
     running = application(server, timeout_ms=100)
-    server.process.signal(signal.SIGSTOP)
+    server.process.suspend()
     try:
         hanging = [requests.get(running.url, timeout=DEADLINE_S).status_code for _ in range(5)]
     finally:
-        server.process.signal(signal.SIGCONT)
+        server.process.resume()
     server.process.kill()
     stopped = [requests.get(running.url, timeout=DEADLINE_S).status_code for _ in range(5)]
     assert hanging + stopped == [200] * 10

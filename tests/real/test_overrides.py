@@ -1,5 +1,7 @@
 """Overrides of single keys: in a fleet, after a kill, and while Redis is away."""
 
+import json
+import re
 import signal
 import subprocess
 import time
@@ -71,6 +73,32 @@ def test_nodes_keep_what_they_know_while_redis_is_away(fleet, redis_server):
     wait_for("the other node follows again", lambda: status(nodes[1], "bob") == 403)
 
 
+def test_a_feed_that_is_cut_after_its_first_read_misses_nothing(fleet, redis_server, fault_proxy):
+    """A node reads everything when it starts, and then polls. What changes in between must not be missed."""
+    redis = redis_server()
+    proxy = fault_proxy(redis)
+    editor = fleet(RULES, redis.url, servers=1).servers[0]
+    for round in range(8):
+        known, later, bot = f"known-{round}", f"later-{round}", f"bot-{round}-"
+        ban(editor, known)
+        node = fleet(RULES, proxy.url, servers=1).servers[0]
+        wait_for("the node knows the ban", lambda node=node, known=known: status(node, known) == 403)
+        # Cut after more and more decisions, so at another time before or after the first poll.
+        assert all(status(node, known) == 403 for _ in range(20 * round))
+        proxy.resets()
+        change(editor, "POST", "v1/unban", {"key": {"user": known}})
+        ban(editor, later)
+        body = {"domain": "api", "rule": "per-user", "key": {"user": bot + "*"}, "blocked": True, "status": 403}
+        change(editor, "PUT", "v1/overrides", body)
+        proxy.passes()
+
+        def is_up_to_date(node=node, users=(known, later, bot + "1")):
+            return [status(node, user) == 403 for user in users] == [False, True, True]
+
+        wait_for("the node has all changes", is_up_to_date)
+        node.process.kill()
+
+
 def test_overrides_in_the_data_directory_survive_a_kill(tidegate, tmp_path):
     server = tidegate(RULES, flags=["--data-dir", tmp_path / "data"], keeps_ports=True)
     for round in range(5):
@@ -83,6 +111,101 @@ def test_overrides_in_the_data_directory_survive_a_kill(tidegate, tmp_path):
             assert status(server, f"banned-{earlier}") == 403
         statuses = [status(server, f"user-{round}") for _ in range(3)]
         assert statuses == [200, 200, 429]
+
+
+def test_no_request_is_decided_before_the_overrides_are_read(tidegate, fleet, redis_server, tmp_path):
+    """A wildcard may block anyone, so a server is ready only when it has them."""
+    alone = tidegate(RULES, flags=["--data-dir", tmp_path / "data"], keeps_ports=True)
+    url = redis_server().url
+    shared = fleet(RULES, url, servers=1).servers[0]
+    body = {"domain": "api", "rule": "per-user", "key": {"user": "bot-*"}, "blocked": True, "status": 403}
+    for server in (alone, shared):
+        change(server, "PUT", "v1/overrides", body)
+    for round in range(5):
+        alone.process.kill()
+        alone.restart()
+        later = fleet(RULES, url, servers=1).servers[0]
+        assert [status(server, f"bot-{round}") for server in (alone, later)] == [403, 403]
+
+
+def test_bans_that_have_ended_are_deleted_from_the_store(tidegate, tmp_path):
+    server = tidegate(RULES, flags=["--data-dir", tmp_path / "data"], keeps_ports=True)
+    set_limit(server, "ann", 7)
+    for user in range(20):
+        change(server, "POST", "v1/ban", {"key": {"user": f"bot-{user}"}, "for": "1s"})
+    wait_for("the bans end", lambda: status(server, "bot-19") == 200)
+    server.process.kill()
+    server.restart()
+    # A start is when a purge may begin, and this is the first one with overrides.
+    wait_for("they are deleted", lambda: server.metric("tidegate_override_purged_total") == 20)
+    listed = requests.get(server.admin + "/v1/overrides", timeout=DEADLINE_S).json()
+    assert [one["key"]["user"] for one in listed["overrides"]] == ["ann"]
+
+
+def write_overrides(path, number):
+    lines = ({"domain": "api", "rule": "per-user", "key": {"user": f"u{index}"}, "limit": 7} for index in range(number))
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def import_command(binary, server, path, *more):
+    return [binary, "override", "import", path, "--admin", server.admin, *more]
+
+
+def line_to_continue_with(text):
+    return max(int(line) for line in re.findall(r"--from-line (\d+)", text))
+
+
+def users_with_overrides(binary, server):
+    exported = subprocess.run(
+        [binary, "override", "export", "--admin", server.admin], capture_output=True, text=True, check=True
+    )
+    return {json.loads(line)["key"]["user"] for line in exported.stdout.splitlines()}
+
+
+def test_an_import_continues_after_a_kill_of_the_server(tidegate, binary, tmp_path):
+    lines = 60_000
+    path = write_overrides(tmp_path / "overrides.jsonl", lines)
+    server = tidegate(RULES, flags=["--data-dir", tmp_path / "data"], keeps_ports=True)
+    first_line = 1
+    for batches in (1, 2, 3):
+        more = ["--from-line", str(first_line)]
+        written = server.metric("tidegate_override_cache_entries")
+        importing = Process(import_command(binary, server, path, *more), tmp_path / f"import-{batches}")
+        wait_for(
+            "some batches are written",
+            lambda: server.metric("tidegate_override_cache_entries") >= written + (batches - 1) * 5_000 + 1,
+        )
+        server.process.kill()
+        assert importing.wait() == 2
+        first_line = line_to_continue_with(importing.stderr())
+        server.restart()
+        users = users_with_overrides(binary, server)
+        missing = [index for index in range(first_line - 1) if f"u{index}" not in users]
+        assert not missing, f"lines before {first_line} were acknowledged: {missing[:5]}"
+    rest = subprocess.run(
+        import_command(binary, server, path, "--from-line", str(first_line)), capture_output=True, text=True, check=False
+    )
+    assert rest.returncode == 0, rest.stderr
+    assert len(users_with_overrides(binary, server)) == lines
+
+
+def test_an_import_continues_after_a_kill_of_the_command(tidegate, binary, tmp_path):
+    lines = 250_000
+    path = write_overrides(tmp_path / "overrides.jsonl", lines)
+    server = tidegate(RULES, flags=["--data-dir", tmp_path / "data"])
+    importing = Process(import_command(binary, server, path), tmp_path / "import")
+    wait_for("the command says where to continue", lambda: "--from-line" in importing.stderr())
+    importing.kill()
+    first_line = line_to_continue_with(importing.stderr())
+    users = users_with_overrides(binary, server)
+    assert 1 < first_line <= lines + 1
+    assert all(f"u{index}" in users for index in range(first_line - 1))
+    rest = subprocess.run(
+        import_command(binary, server, path, "--from-line", str(first_line)), capture_output=True, text=True, check=False
+    )
+    assert rest.returncode == 0, rest.stderr
+    assert len(users_with_overrides(binary, server)) == lines
 
 
 class SmallDisk:

@@ -40,6 +40,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::iter::Map;
+use std::ops::Range;
 use std::slice;
 
 use smallvec::SmallVec;
@@ -102,11 +103,16 @@ impl HeaderDialect {
     }
 }
 
-/// A header, and where its value ends in the text that it was written to. It starts where the value before it ends.
-pub type HeaderEnd = (LimitHeader, usize);
+/// The most headers that any decision has: those of a denial in [`HeaderDialect::Draft`].
+const HEADERS_MAX: usize = 7;
 
-/// All headers of a decision, in order.
-pub type HeaderEnds = SmallVec<[HeaderEnd; 8]>;
+/// All headers of a decision, in order, and where each value ends. Small and without a destructor, because answers are moved several times.
+#[derive(Clone, Copy, Debug)]
+pub struct HeaderEnds {
+    headers: [LimitHeader; HEADERS_MAX],
+    ends: [u32; HEADERS_MAX],
+    len: u8,
+}
 
 /// The most limits that one header lists. The limit that decided is always listed.
 pub const LISTED_LIMITS_MAX: usize = 8;
@@ -152,6 +158,58 @@ pub struct PolicyState<'a> {
     pub until: Wait,
 }
 
+impl HeaderEnds {
+    /// No headers.
+    pub const fn new() -> Self {
+        Self { headers: [LimitHeader::RetryAfter; HEADERS_MAX], ends: [0; HEADERS_MAX], len: 0 }
+    }
+
+    /// Adds a header whose value ends where `text` ends. No text of an answer has 4 GiB.
+    #[inline]
+    pub fn push(&mut self, header: LimitHeader, text: &str) {
+        let index = usize::from(self.len);
+        self.headers[index] = header;
+        self.ends[index] = u32::try_from(text.len()).unwrap_or(u32::MAX);
+        self.len += 1;
+    }
+
+    /// Writes when to try again.
+    pub(crate) fn write_retry_after(&mut self, out: &mut String, seconds: u64, dialect: HeaderDialect) {
+        push_number(out, seconds);
+        self.push(LimitHeader::RetryAfter, out);
+        if dialect.repeats_retry_after() {
+            push_number(out, seconds);
+            self.push(LimitHeader::XRetryAfter, out);
+        }
+    }
+
+    /// How many headers there are.
+    pub fn len(&self) -> usize {
+        usize::from(self.len)
+    }
+
+    /// Whether there are no headers.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The headers, in order, and where their values are in the text that they were written to. The first starts at
+    /// `start`.
+    #[inline]
+    pub fn ranges(&self, start: usize) -> impl ExactSizeIterator<Item = (LimitHeader, Range<usize>)> + Clone {
+        (0..self.len()).map(move |index| {
+            let start = if index == 0 { start } else { self.ends[index - 1] as usize };
+            (self.headers[index], start..self.ends[index] as usize)
+        })
+    }
+}
+
+impl Default for HeaderEnds {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<'a> PolicyName<'a> {
     /// The name of a limit of a rule.
     pub fn new(rule: &'a str, limit: &'a LimitId) -> Self {
@@ -172,14 +230,19 @@ impl Policy<'_> {
     /// Appends the policy to a list. Omits the window if it is not a whole number of seconds, or if the limit has none.
     pub fn push_to(&self, list: &mut String) {
         push_name(list, &self.name);
+        self.push_values_to(list);
+    }
+
+    /// As [`push_to`](Self::push_to), without the name.
+    pub(crate) fn push_values_to(&self, list: &mut String) {
         list.push_str(";q=");
-        list.push_str(Decimal::of(self.quota).as_str());
+        push_number(list, self.quota);
         self.push_window(list);
     }
 
     /// Appends the policy as draft-polli-ratelimit-headers-03 has it in `x-ratelimit-limit`: `100;w=60;name="login"`.
     pub fn push_draft_03_to(&self, list: &mut String) {
-        list.push_str(Decimal::of(self.quota).as_str());
+        push_number(list, self.quota);
         self.push_window(list);
         list.push_str(";name=");
         push_name(list, &self.name);
@@ -190,7 +253,7 @@ impl Policy<'_> {
         let is_window = self.limit.algorithm_name() != AlgorithmName::Concurrency;
         if is_window && window_ns.is_multiple_of(SECOND_NS) {
             list.push_str(";w=");
-            list.push_str(Decimal::of(window_ns / SECOND_NS).as_str());
+            push_number(list, window_ns / SECOND_NS);
         }
     }
 }
@@ -205,10 +268,10 @@ impl PolicyState<'_> {
     /// As [`push_to`](Self::push_to), without the name.
     pub fn push_values_to(&self, list: &mut String) {
         list.push_str(";r=");
-        list.push_str(Decimal::of(self.remaining).as_str());
+        push_number(list, self.remaining);
         if let Some(until) = self.until.span() {
             list.push_str(";t=");
-            list.push_str(Decimal::of(until.seconds_rounded_up().min(INTEGER_MAX)).as_str());
+            push_number(list, until.seconds_rounded_up().min(INTEGER_MAX));
         }
     }
 }
@@ -228,10 +291,8 @@ impl Decision {
     /// Its `t` is the time until the request would pass or, if it passes, until all limits are unused again.
     pub fn headers<'a>(&self, limits: impl IntoIterator<Item = &'a Limit>) -> LimitHeaders {
         let mut values = String::with_capacity(LIST_BYTES_TYPICAL);
-        let mut start = 0;
-        let headers = self.write_headers(&mut values, limits, HeaderDialect::Draft).into_iter();
-        let headers =
-            headers.map(|(header, end)| (header, values[std::mem::replace(&mut start, end)..end].to_owned()));
+        let ends = self.write_headers(&mut values, limits, HeaderDialect::Draft);
+        let headers = ends.ranges(0).map(|(header, range)| (header, values[range].to_owned()));
         LimitHeaders { headers: headers.collect() }
     }
 
@@ -242,22 +303,9 @@ impl Decision {
         limits: impl IntoIterator<Item = &'a Limit>,
         dialect: HeaderDialect,
     ) -> HeaderEnds {
-        let mut ends = HeaderEnds::new();
         let limits: SmallVec<[&Limit; LISTED_LIMITS_MAX]> = limits.into_iter().collect();
         let decider = if self.decided_by < limits.len() { self.decided_by } else { 0 };
-        let Some(limit) = limits.get(decider) else { return ends };
-        let mut end = |out: &mut String, header| ends.push((header, out.len()));
-        if let Some(seconds) = self.retry_after_seconds() {
-            push_number(out, seconds);
-            end(out, LimitHeader::RetryAfter);
-            if dialect.repeats_retry_after() {
-                push_number(out, seconds);
-                end(out, LimitHeader::XRetryAfter);
-            }
-        }
-        if dialect == HeaderDialect::None {
-            return ends;
-        }
+        let Some(limit) = limits.get(decider) else { return HeaderEnds::new() };
         let name = |index: usize| PolicyName { rule: None, name: limits[index].name(), index };
         let rest = (0..limits.len()).filter(|index| *index != decider);
         let listed = std::iter::once(decider).chain(rest).take(LISTED_LIMITS_MAX);
@@ -266,27 +314,64 @@ impl Decision {
             limit: limits[index],
             quota: limits[index].rate().limit(),
         };
-        push_number(out, limit.rate().limit());
-        if dialect == HeaderDialect::Draft03 {
-            for index in listed.clone() {
-                out.push_str(", ");
-                policy(index).push_draft_03_to(out);
+        let write_limit = |out: &mut String| {
+            push_number(out, limit.rate().limit());
+            if dialect == HeaderDialect::Draft03 {
+                for index in listed.clone() {
+                    out.push_str(", ");
+                    policy(index).push_draft_03_to(out);
+                }
             }
+        };
+        let write_policy =
+            |out: &mut String| push_list(out, listed.clone(), |index, text| policy(index).push_to(text));
+        self.write_each_header(out, dialect, name(decider), write_limit, write_policy)
+    }
+
+    /// As [`write_headers`](Self::write_headers), without the values of [`LimitHeader::Limit`] and
+    /// [`LimitHeader::Policy`]: they are empty. All decisions by the same limit have the same ones. `name` is the name
+    /// of the limit that decided.
+    #[inline]
+    pub fn write_changing_headers(
+        &self,
+        out: &mut String,
+        name: PolicyName<'_>,
+        dialect: HeaderDialect,
+    ) -> HeaderEnds {
+        self.write_each_header(out, dialect, name, |_| {}, |_| {})
+    }
+
+    #[inline]
+    fn write_each_header(
+        &self,
+        out: &mut String,
+        dialect: HeaderDialect,
+        decider: PolicyName<'_>,
+        write_limit: impl FnOnce(&mut String),
+        write_policy: impl FnOnce(&mut String),
+    ) -> HeaderEnds {
+        let mut ends = HeaderEnds::new();
+        if let Some(seconds) = self.retry_after_seconds() {
+            ends.write_retry_after(out, seconds, dialect);
         }
-        end(out, LimitHeader::Limit);
+        if dialect == HeaderDialect::None {
+            return ends;
+        }
+        write_limit(out);
+        ends.push(LimitHeader::Limit, out);
         push_number(out, self.remaining);
-        end(out, LimitHeader::Remaining);
+        ends.push(LimitHeader::Remaining, out);
         push_number(out, self.reset_after.seconds_rounded_up());
-        end(out, LimitHeader::Reset);
+        ends.push(LimitHeader::Reset, out);
         if dialect == HeaderDialect::Draft {
-            push_list(out, listed, |index, text| policy(index).push_to(text));
-            end(out, LimitHeader::Policy);
+            write_policy(out);
+            ends.push(LimitHeader::Policy, out);
             let until = match self.kind {
                 OutcomeKind::Denied => self.retry_after,
                 OutcomeKind::Allowed => Wait::of(self.reset_after),
             };
-            PolicyState { name: name(decider), remaining: self.remaining, until }.push_to(out);
-            end(out, LimitHeader::State);
+            PolicyState { name: decider, remaining: self.remaining, until }.push_to(out);
+            ends.push(LimitHeader::State, out);
         }
         ends
     }
@@ -327,8 +412,13 @@ pub(crate) fn push_list<T>(
     }
 }
 
+#[inline]
 pub(crate) fn push_number(text: &mut String, number: u64) {
-    text.push_str(Decimal::of(number).as_str());
+    // Most numbers have one digit: times, and positions of limits.
+    match u8::try_from(number) {
+        Ok(digit @ 0..=9) => text.push(char::from(b'0' + digit)),
+        _ => text.push_str(Decimal::of(number).as_str()),
+    }
 }
 
 /// Writes the name as a string of a structured field, which allows only printable ASCII.
@@ -340,7 +430,7 @@ fn push_name(text: &mut String, name: &PolicyName<'_>) {
     }
     match name.name {
         Some(name) => push_encoded(text, name, Place::Limit, Quotes::Escaped),
-        None => text.push_str(Decimal::of(name.index as u64 + 1).as_str()),
+        None => push_number(text, name.index as u64 + 1),
     }
     text.push('"');
 }
@@ -355,7 +445,7 @@ impl fmt::Display for PolicyName<'_> {
         }
         match self.name {
             Some(name) => push_encoded(&mut text, name, Place::Limit, Quotes::Plain),
-            None => text.push_str(Decimal::of(self.index as u64 + 1).as_str()),
+            None => push_number(&mut text, self.index as u64 + 1),
         }
         f.write_str(&text)
     }

@@ -164,7 +164,9 @@ impl Contender for Tidegate {
         }
         let target = OverrideTarget { scope: self.scope, position: self.position, key };
         let Some(hint) = self.cache.may_have(target) else { return false };
-        matches!(self.cache.find(&self.rules, target, hint), OverrideLookup::Found(_))
+        // Only values that are too long are read from the descriptor.
+        let descriptor = Descriptor::new(&[], 1);
+        matches!(self.cache.find(&self.rules, target, hint, &descriptor), OverrideLookup::Found(_))
     }
 
     fn insert(&self, key: u64) {

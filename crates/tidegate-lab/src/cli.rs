@@ -325,7 +325,7 @@ struct OverridesArgs {
     /// Turns of each server
     #[arg(long, default_value_t = 7)]
     rounds: u16,
-    /// Decisions in a turn
+    /// Decisions in a turn over RESP; a fifth of them over HTTP and gRPC
     #[arg(long, default_value_t = 1_000_000)]
     decisions: u64,
     /// The program to measure; default: the one of the same build

@@ -15,9 +15,27 @@ pub(crate) struct Cpu {
 
 impl Cpu {
     /// The CPU time of a process until now; `None` if it has ended or there is no `/proc`.
+    ///
+    /// The kernel tells user and system time in ticks of 10 ms, which is 3 % of a turn of a third of a second. The
+    /// time of each thread is known to the nanosecond, so their sum is used for the total.
     pub(crate) fn of(pid: u32) -> Option<Self> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        Self::from_stat(&stat, clock_ticks_per_second() as f64)
+        let ticks_per_second = clock_ticks_per_second() as f64;
+        let in_ticks = Self::from_stat(&stat, ticks_per_second)?;
+        Some(in_ticks.with_exact_total(threads_s(pid), 1.0 / ticks_per_second))
+    }
+
+    /// The same shares of user and system time of a total that is known better. Not if threads have ended, which the exact
+    /// total lacks.
+    fn with_exact_total(self, exact_s: Option<f64>, tick_s: f64) -> Self {
+        let total_s = self.total_s();
+        match exact_s.filter(|exact_s| total_s > 0.0 && exact_s + 2.0 * tick_s > total_s) {
+            Some(exact_s) => {
+                let factor = exact_s / total_s;
+                Self { user_s: self.user_s * factor, system_s: self.system_s * factor }
+            }
+            None => self,
+        }
     }
 
     pub(crate) fn total_s(self) -> f64 {
@@ -38,6 +56,16 @@ impl Cpu {
         let mut seconds = || Some(fields.next()?.parse::<f64>().ok()? / ticks_per_second);
         Some(Self { user_s: seconds()?, system_s: seconds()? })
     }
+}
+
+/// The CPU time of the threads that a process has now. None without the kernel's scheduler statistics.
+fn threads_s(pid: u32) -> Option<f64> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    let time_ns = |thread: std::io::Result<std::fs::DirEntry>| {
+        let schedstat = std::fs::read_to_string(thread.ok()?.path().join("schedstat")).ok()?;
+        schedstat.split_ascii_whitespace().next()?.parse::<u64>().ok()
+    };
+    Some(threads.filter_map(time_ns).sum::<u64>() as f64 / 1e9)
 }
 
 impl Sub for Cpu {
@@ -74,6 +102,15 @@ mod tests {
         let each = cpu.per_million(500_000);
         assert_eq!((each.user_s, each.system_s), (5.0, 2.5));
         assert_eq!(Cpu::from_stat("42 (x) S 1 2 3", 100.0), None);
+    }
+
+    #[test]
+    fn a_total_that_is_known_better_replaces_the_ticks_unless_threads_have_ended() {
+        let in_ticks = Cpu { user_s: 0.30, system_s: 0.10 };
+        let exact = in_ticks.with_exact_total(Some(0.408), 0.01);
+        assert!((exact.user_s - 0.306).abs() < 1e-9 && (exact.system_s - 0.102).abs() < 1e-9, "{exact:?}");
+        assert_eq!(in_ticks.with_exact_total(Some(0.2), 0.01), in_ticks);
+        assert_eq!(in_ticks.with_exact_total(None, 0.01), in_ticks);
     }
 
     #[test]

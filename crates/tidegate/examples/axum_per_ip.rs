@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use axum::{Router, extract::ConnectInfo, routing::get};
+use axum::{Router, body::Body, extract::ConnectInfo, routing::get};
 use tidegate::Limiter;
 use tidegate::tower::server::{PerIp, RateLimitLayer};
 use tokio::net::TcpListener;
@@ -21,7 +21,8 @@ pub async fn serve(listener: TcpListener) -> Result<(), BoxError> {
     // Bursts of 3, then 1 every ten seconds.
     let limiter = Limiter::new("6 per minute burst 3")?;
     let per_ip = PerIp::of(|info: &ConnectInfo<SocketAddr>| info.0.ip());
-    let app = Router::new().route("/", get(async || "hello\n")).layer(RateLimitLayer::new(limiter, per_ip));
+    let limits = RateLimitLayer::new(limiter, per_ip).keep_body(Body::new);
+    let app = Router::new().route("/", get(async || "hello\n")).layer(limits);
     axum::serve(listener, app.into_make_service_with_connect_info::<SocketAddr>()).await?;
     Ok(())
 }

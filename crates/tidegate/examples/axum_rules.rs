@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use axum::body::Body;
 use axum::extract::ConnectInfo;
 use axum::routing::{get, post};
 use axum::{Extension, Router};
@@ -43,7 +44,8 @@ pub async fn serve(listener: TcpListener) -> Result<(), BoxError> {
         .with_user(Source::header("x-user"));
     let limits = RateLimitLayer::by_rules(engine, "api")
         .identity(identity)
-        .peer(PeerLookup::in_extension(|info: &ConnectInfo<SocketAddr>| info.0.ip()));
+        .peer(PeerLookup::in_extension(|info: &ConnectInfo<SocketAddr>| info.0.ip()))
+        .keep_body(Body::new);
     let app = Router::new()
         .route("/login", post(async || "welcome\n"))
         .route("/search", get(search))

@@ -1,9 +1,10 @@
 """A child process, with its output in files."""
 
+import pathlib
 import signal
 import subprocess
 
-from .waiting import DEADLINE_S
+from .waiting import DEADLINE_S, wait_for
 
 
 class Process:
@@ -37,6 +38,21 @@ class Process:
 
     def signal(self, which):
         self.child.send_signal(which)
+
+    def suspend(self):
+        """Suspends the process. Its connections stay open, as on a machine that hangs.
+
+        On a busy machine, its threads run for a while after the signal was sent, so this waits until they are suspended.
+        """
+        self.signal(signal.SIGSTOP)
+        wait_for("all threads are suspended", self.is_suspended)
+
+    def is_suspended(self):
+        states = pathlib.Path(f"/proc/{self.pid}/task").glob("*/stat")
+        return all(state.read_text().rpartition(")")[2].split()[0] == "T" for state in states)
+
+    def resume(self):
+        self.signal(signal.SIGCONT)
 
     def wait(self, timeout_s=DEADLINE_S):
         """Waits for the process to end by itself and returns its exit code."""

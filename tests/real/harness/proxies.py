@@ -78,12 +78,12 @@ class Proxy:
         with socket.socket() as client:
             return client.connect_ex(("127.0.0.1", self.port)) == 0
 
-    def get(self, target="/", headers=()):
+    def get(self, target="/", headers=(), timeout_s=DEADLINE_S):
         """Sends this target as it is, and returns the status and the headers, with names in lower case."""
         lines = [f"GET {target} HTTP/1.1", "connection: close", *(f"{name}: {value}" for name, value in headers)]
         if not any(name.lower() == "host" for name, _ in headers):
             lines.append("host: shop.example")
-        with socket.create_connection(("127.0.0.1", self.port), DEADLINE_S) as client:
+        with socket.create_connection(("127.0.0.1", self.port), timeout_s) as client:
             client.sendall("\r\n".join([*lines, "", ""]).encode("latin-1"))
             received = b""
             while chunk := client.recv(65536):

@@ -1,7 +1,5 @@
 """A Redis or Valkey server, on a port that it keeps across restarts."""
 
-import signal
-
 import redis
 
 from .asking import redis_client
@@ -97,11 +95,11 @@ class RedisServer:
 
     def pause(self):
         """Suspends the server. Its connections stay open, as on a machine that hangs."""
-        self.process.signal(signal.SIGSTOP)
+        self.process.suspend()
         self.is_paused = True
 
     def resume(self):
-        self.process.signal(signal.SIGCONT)
+        self.process.resume()
         self.is_paused = False
 
     def kill(self):

@@ -8,15 +8,17 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::compiled_limit::CompiledLimit;
+use super::compiled_rule::CompiledRule;
 use super::matched::{LimitOverride, LimitRef, MatchedKey, MatchedLimit, MatchedLimits, OverriddenValues};
-use super::overridden_limits::{OverriddenAs, OverriddenLimit};
+use super::overridden_limits::{KeptSlot, OverriddenAs, OverriddenLimit};
+use super::override_list::OverrideList;
 use super::overrides::{
-    Access, Applicable, FoundEntry, FoundOverrides, OverrideHint, OverrideLookup, OverrideSource,
-    OverrideTarget, OverrideValues,
+    Access, Applicable, FoundEntry, FoundOverrides, Override, OverrideHint, OverrideLookup, OverrideSource,
+    OverrideTarget, OverrideValues, SupersedingLimit,
 };
 use super::{
-    Action, AppliedOverride, CompiledDomain, KeySpec, LimitPosition, OnOverrideMiss, Overridable, Request,
-    Rule, Ruleset,
+    Action, AppliedOverride, CompiledDomain, Descriptor, KeySpec, LimitPosition, OnOverrideMiss, Overridable,
+    Request, Rule, Ruleset,
 };
 use crate::Timestamp;
 
@@ -54,7 +56,8 @@ pub struct LiftedLimit {
 impl MatchedLimits {
     /// Applies the overrides of all keys of the request at `now`. If some are not loaded, `on_miss` and the rule say whether to
     /// wait for them.
-    #[inline]
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "measured: the whole step is then one function")]
     pub(super) fn apply_overrides<S: OverrideSource>(
         &mut self,
         rules: &Ruleset,
@@ -74,6 +77,19 @@ impl MatchedLimits {
             let first = FirstOverridden { index: 0, hint, entry };
             return self.find_and_apply(rules, request, now, source, on_miss, first);
         }
+        self.apply_to_several(rules, request, now, source, on_miss)
+    }
+
+    /// Applies the overrides of a request that has no limit or several. Separate, so that the common case has few registers to save.
+    #[inline(never)]
+    fn apply_to_several<S: OverrideSource>(
+        &mut self,
+        rules: &Ruleset,
+        request: &Request<'_>,
+        now: Timestamp,
+        source: &S,
+        on_miss: OnOverrideMiss,
+    ) -> OverrideStatus {
         for (index, matched) in self.limits.iter().enumerate() {
             if let Some(target) = self.override_target(rules, matched)
                 && let Some(hint) = source.may_have(target)
@@ -92,16 +108,9 @@ impl MatchedLimits {
     #[allow(clippy::inline_always, reason = "measured")]
     fn apply_plain(&mut self, rules: &Ruleset, index: usize, entry: &mut Option<FoundEntry>) -> bool {
         let (Some(found), Some(matched)) = (&*entry, self.limits.get_mut(index)) else { return false };
-        let (Some(values), LimitRef::Rule(position)) = (found.overrides.plain_values(), &matched.limit)
-        else {
-            return false;
-        };
-        let (position, base) = (*position, rules.limit_at(*position));
-        if !base.has_overridable_values() {
-            return false;
-        }
-        let compile = || base.with_values(values);
-        let Some(kept) = rules.overridden.get_plain(position, &found.overrides, values, compile) else {
+        let LimitRef::Rule(position) = matched.limit else { return false };
+        let remembered = rules.overridden.remembered(position, &found.overrides);
+        let Some(kept) = remembered.or_else(|| rules.compile_plain(position, &found.overrides)) else {
             return false;
         };
         // Its action is that of the rule and is not elastic, so whether the request may wait, may borrow or lacks a key does
@@ -133,19 +142,19 @@ impl MatchedLimits {
                 Some(entry) => {
                     OverrideLookup::Found(FoundOverrides { exact: Some(entry), wildcards: Vec::new() })
                 }
-                None => source.find(rules, target, hint),
+                None => source.find(rules, target, hint, descriptor(request, matched)),
             };
             match lookup {
                 OverrideLookup::None => {}
                 OverrideLookup::Found(overrides) => found.push((index, overrides)),
-                OverrideLookup::NotLoaded(wildcards) => {
+                OverrideLookup::NotLoaded(known) => {
                     let rule = rules.resolve(&matched.limit).rule;
                     if on_miss == OnOverrideMiss::Wait && rule.on_override_miss == OnOverrideMiss::Wait {
                         return OverrideStatus::NotLoaded;
                     }
                     status = OverrideStatus::Incomplete;
-                    if !wildcards.is_empty() {
-                        found.push((index, FoundOverrides { exact: None, wildcards }));
+                    if !known.is_empty() {
+                        found.push((index, known));
                     }
                 }
             }
@@ -162,8 +171,30 @@ impl MatchedLimits {
         status
     }
 
+    /// Applies the overrides of each limit by itself, without those of other plans.
+    pub(super) fn apply_values(&mut self, rules: &Ruleset, now: Timestamp, source: &dyn OverrideSource) {
+        let request = Request { domain: "", descriptors: &[] };
+        let mut lifted: SmallVec<[usize; 2]> = SmallVec::new();
+        for index in 0..self.limits.len() {
+            let matched = &self.limits[index];
+            let Some(target) = self.override_target(rules, matched) else { continue };
+            let Some(hint) = source.may_have(target) else { continue };
+            let overrides = match source.find(rules, target, hint, descriptor(&request, matched)) {
+                OverrideLookup::None => continue,
+                OverrideLookup::Found(overrides) | OverrideLookup::NotLoaded(overrides) => overrides,
+            };
+            if self.apply_to_limit(rules, &request, index, &overrides, now) {
+                lifted.push(index);
+            }
+        }
+        for index in lifted.into_iter().rev() {
+            self.limits.remove(index);
+        }
+    }
+
     /// The override of the limit that is a [`LimitRef::Values`], for the answer.
-    #[inline]
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "measured: the result is written where it stays")]
     pub(super) fn applied_plain(&self, entry: FoundEntry) -> Option<AppliedOverride> {
         let (position, matched) = self.limits.iter().find_map(|matched| match &matched.limit {
             LimitRef::Values(values) => Some((values.position, matched)),
@@ -220,16 +251,21 @@ impl MatchedLimits {
             for (index, matched) in self.limits.iter().enumerate() {
                 let Some(target) = self.override_target(rules, matched) else { continue };
                 let Some(hint) = source.may_have(target) else { continue };
-                match source.find(rules, target, hint) {
+                match source.find(rules, target, hint, descriptor(request, matched)) {
                     OverrideLookup::None => {}
                     OverrideLookup::Found(overrides) => found.push((index, overrides)),
-                    OverrideLookup::NotLoaded(_) => *status = OverrideStatus::Incomplete,
+                    OverrideLookup::NotLoaded(known) => {
+                        *status = OverrideStatus::Incomplete;
+                        if !known.is_empty() {
+                            found.push((index, known));
+                        }
+                    }
                 }
             }
         }
         let mut lifted: SmallVec<[usize; 2]> = SmallVec::new();
         for (index, overrides) in found.iter() {
-            if self.apply_to_limit(rules, *index, overrides, now) {
+            if self.apply_to_limit(rules, request, *index, overrides, now) {
                 lifted.push(*index);
             }
         }
@@ -267,12 +303,12 @@ impl MatchedLimits {
                 moved.push((position, matched.descriptor, tier));
             }
         }
-        for (position, descriptor, tier) in &moved {
+        for (position, descriptor_index, tier) in &moved {
             let domain = rules.domain_at(position.domain);
             self.limits.retain(|matched| match matched.limit {
                 LimitRef::Rule(other) => {
                     (other.domain, other.rule, matched.descriptor)
-                        != (position.domain, position.rule, *descriptor)
+                        != (position.domain, position.rule, *descriptor_index)
                 }
                 _ => true,
             });
@@ -281,8 +317,8 @@ impl MatchedLimits {
                 domain,
                 *position,
                 positions,
-                *descriptor,
-                &request.descriptors[*descriptor as usize],
+                *descriptor_index,
+                &request.descriptors[*descriptor_index as usize],
             );
         }
         !moved.is_empty()
@@ -292,13 +328,14 @@ impl MatchedLimits {
     fn apply_to_limit(
         &mut self,
         rules: &Ruleset,
+        request: &Request<'_>,
         index: usize,
         overrides: &FoundOverrides,
         now: Timestamp,
     ) -> bool {
         let LimitRef::Rule(position) = self.limits[index].limit else { return false };
         let base = rules.resolve_position(position).limit;
-        let applicable = overrides.applicable(&base.id, now);
+        let mut applicable = overrides.applicable(&base.id, now);
         let one = applicable.map(|applicable| overrides.get(applicable));
         let (limit, blocked_until) = match one.map_or(Access::Limited, |one| one.access) {
             Access::Unlimited => {
@@ -313,13 +350,24 @@ impl MatchedLimits {
                 (limit, one.and_then(|one| one.expires_at))
             }
             Access::Limited | Access::Allowed => {
-                let values = one.map(|one| one.values).filter(|_| base.has_overridable_values());
+                let values = one.filter(|one| base.takes_values_of(one)).map(|one| one.values);
                 let values = values.unwrap_or_default();
                 let limit = rules
                     .overridden
                     .get(position, OverriddenAs::Values(values), || base.with_values(&values));
                 let compiled = rules.overridden.resolve(&limit);
-                let superseded = overrides.superseded(base, compiled, now);
+                let superseded = {
+                    let descriptor = descriptor(request, &self.limits[index]);
+                    let in_tier = |tier: Option<&str>| rules.limit_in_tier(position, tier, descriptor);
+                    let limit = SupersedingLimit { base, current: compiled, applicable, in_tier: &in_tier };
+                    overrides.superseded(limit, now)
+                };
+                // An override whose numbers do not apply to this limit, and that sets nothing else.
+                if values.is_empty()
+                    && one.is_some_and(|one| one.tier.is_none() && one.access == Access::Limited)
+                {
+                    applicable = None;
+                }
                 if applicable.is_none() && superseded.is_empty() {
                     return false;
                 }
@@ -333,7 +381,7 @@ impl MatchedLimits {
                 }
             }
         };
-        let is_blocked = one.is_some_and(|one| matches!(one.access, Access::Blocked(_)));
+        let is_blocked = one.is_some_and(Override::is_block);
         let applied = applicable.map(|applicable| self.applied(index, position, overrides, applicable));
         let matched = &mut self.limits[index];
         matched.limit =
@@ -360,6 +408,13 @@ impl MatchedLimits {
     }
 }
 
+/// The descriptor of the request that falls under a limit.
+fn descriptor<'r>(request: &Request<'r>, matched: &MatchedLimit) -> &'r Descriptor<'r> {
+    // A key that an operator names has none.
+    const NONE: &Descriptor<'static> = &Descriptor::new(&[], 1);
+    request.descriptors.get(matched.descriptor as usize).unwrap_or(NONE)
+}
+
 /// A rule and a key of it, by their names.
 #[derive(Clone, Copy, Debug)]
 pub struct OverridePlaceNames<'a> {
@@ -380,9 +435,38 @@ pub struct OverridableRule<'a> {
     pub identity: &'a str,
     /// The limits of all tiers.
     pub limits: &'a [CompiledLimit],
+    compiled: &'a CompiledRule,
+}
+
+impl<'a> OverridableRule<'a> {
+    /// The limits of a tier, or those of the default tier if there is no such tier.
+    pub fn limits_of_tier(&self, tier: &str) -> &'a [CompiledLimit] {
+        self.compiled.tier_limits(Some(tier))
+    }
 }
 
 impl Ruleset {
+    /// The limit in another plan of its rule that has the same identity and key. `None` for a plan stands for the one that the
+    /// descriptor says.
+    fn limit_in_tier(
+        &self,
+        position: LimitPosition,
+        tier: Option<&str>,
+        descriptor: &Descriptor<'_>,
+    ) -> Option<&CompiledLimit> {
+        let compiled = self.domain_at(position.domain).compiled(position.rule);
+        let limit = compiled.limit(position.limit);
+        let mut positions = match tier {
+            Some(_) => compiled.tier_positions(tier),
+            None => compiled.positions_for(descriptor),
+        };
+        let is_same = |other: &u32| {
+            let other = compiled.limit(*other);
+            other.counter_id == limit.counter_id && other.scope == limit.scope
+        };
+        positions.find(is_same).map(|position| compiled.limit(position))
+    }
+
     /// The names of a limit's rule and key.
     pub fn override_place(&self, position: LimitPosition) -> OverridePlaceNames<'_> {
         let domain = self.domain_at(position.domain);
@@ -395,13 +479,25 @@ impl Ruleset {
     }
 }
 
+impl Ruleset {
+    /// The slot of the limit with the values of overrides that set nothing else, which is compiled if it is new. `None` if they
+    /// set something else, the limit does not take them, or there is no room.
+    #[cold]
+    fn compile_plain(&self, position: LimitPosition, list: &OverrideList) -> Option<KeptSlot> {
+        let (values, base) = (list.plain_values()?, self.limit_at(position));
+        let compile = || base.with_values(values);
+        base.takes_unnamed_values.then(|| self.overridden.keep_plain(position, list, values, compile))?
+    }
+}
+
 impl CompiledDomain {
     /// The rules whose limits may have overrides.
     pub fn overridable_rules(&self) -> impl Iterator<Item = OverridableRule<'_>> {
         let rules = (0..).zip(self.rules()).filter(|(_, rule)| rule.overridable == Overridable::Yes);
         rules.map(|(position, rule)| {
             let compiled = self.compiled(position);
-            OverridableRule { rule, identity: &compiled.identity, limits: compiled.tier_limits_of_all() }
+            let limits = compiled.tier_limits_of_all();
+            OverridableRule { rule, identity: &compiled.identity, limits, compiled }
         })
     }
 }
@@ -411,7 +507,7 @@ impl CompiledLimit {
     /// do not fit any more.
     #[cold]
     fn with_values(&self, values: &OverrideValues) -> Self {
-        values.apply_to(&self.limit.limit).map_or_else(|_| self.clone(), |limit| self.with_override(limit))
+        self.with_override(values).unwrap_or_else(|_| self.clone())
     }
 
     /// The limit for a key that is blocked. Every request is denied, unless all rules are a dry run.

@@ -10,12 +10,16 @@
 //! The hard counter has the limit's own identity, so after a change of action no more is admitted than the new hard
 //! limit leaves. A limit with a signal is resized for each request and finds the same state.
 
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::mem::discriminant;
 
-use super::{Action, Elastic, ElasticSource, Margin, Overridable, OverrideScope, RuleLimit, Signal};
+use super::{
+    Action, Elastic, ElasticSource, Margin, Overridable, OverrideScope, OverrideValues, RuleLimit, Signal,
+};
 use crate::headers::{Policy, PolicyName};
 use crate::migration::{IdentifiedCounter, LimitMigration, SupersededCounter};
-use crate::{Counter, KeyForm, Limit, LimitId, OnStoreFailure, RuleMode, StorePolicy, Timestamp};
+use crate::{Counter, KeyForm, Limit, LimitError, LimitId, OnStoreFailure, RuleMode, StorePolicy, Timestamp};
 
 /// The most superseded counters of a limit. If a limit changes more often within its window, its newest version and
 /// this many earlier ones are enforced.
@@ -49,6 +53,9 @@ pub struct CompiledLimit {
     pub(super) signal: Option<Signal>,
     /// The scope of the overrides of its keys, if they may have any.
     pub(super) scope: Option<OverrideScope>,
+    /// Whether the numbers of an override that names no limit apply to it. Not if its rule has several limits with the same
+    /// key, because it is not known which of them is meant.
+    pub(super) takes_unnamed_values: bool,
     /// Whether it would deny requests if there were no dry run of all rules.
     pub(super) is_global_shadow: bool,
 }
@@ -89,6 +96,17 @@ pub(super) struct ResolvedElastic {
     pub signal: Option<Signal>,
 }
 
+impl HeaderTexts {
+    /// Those of a limit with this name.
+    fn new(quoted_name: &str, id: &LimitId, limit: &Limit) -> Self {
+        let mut policy = quoted_name.to_owned();
+        // The name is in the text already.
+        let name = PolicyName::new("", id);
+        Policy { name, limit, quota: limit.rate().limit() }.push_values_to(&mut policy);
+        Self { quoted_name: quoted_name.into(), policy: policy.into() }
+    }
+}
+
 impl CompiledLimit {
     /// The limit and how the rule applies it.
     pub fn limit(&self) -> &RuleLimit {
@@ -105,34 +123,66 @@ impl CompiledLimit {
         &self.id
     }
 
-    /// The same limit with other parameters, for a key that has its own. If the state format is the same, both share a
-    /// counter, and used units stay used.
-    #[must_use]
-    pub fn with_override(&self, limit: Limit) -> Self {
-        let (main, secondary) = counted_limits(&limit, &self.limit.action);
-        let versions = |role: &str, limit: Limit, old: &CounterVersions| {
-            let counter = Counter::with_id(&format!("{}{role}", self.counter_name), &self.counter_id, limit);
-            let current = counter.with_key_form(self.main.current.key_form());
-            CounterVersions { current, superseded: old.superseded.clone() }
+    /// The identity of its counters within its rule, the same in all plans of the rule.
+    pub fn counter_identity(&self) -> &LimitId {
+        &self.counter_id
+    }
+
+    /// The same limit with the values of an override, for a key that has its own. If the state format is the same, both
+    /// share a counter, and used units stay used. The values also apply to the superseded counters: those of the rule were
+    /// never enforced for the key.
+    pub fn with_override(&self, values: &OverrideValues) -> Result<Self, LimitError> {
+        let limit = values.apply_to(&self.limit.limit)?;
+        let action = &self.limit.action;
+        let (main, secondary) = counted_limits(&limit, action);
+        let main_of = |old: &Limit| {
+            // The old limit has its margin already, but the L of the override has none.
+            let limit = values.apply_to(old)?;
+            Ok(if values.limit.is_some() { counted_limits(&limit, action).0 } else { limit })
         };
-        let secondary =
-            secondary.zip(self.secondary.as_ref()).map(|((role, limit), old)| versions(role, limit, old));
+        let secondary = secondary.zip(self.secondary.as_ref()).map(|((role, limit), old)| {
+            self.overridden_versions(role, limit, old, |old: &Limit| values.apply_to(old))
+        });
         let policy = StorePolicy { mode: self.rule_mode.for_limit(&limit), ..self.policy };
-        Self {
+        let header_texts = self.header_texts.as_ref();
+        let header_texts = header_texts.map(|texts| HeaderTexts::new(&texts.quoted_name, &self.id, &limit));
+        Ok(Self {
             spec: limit.to_string().into(),
             policy,
-            main: versions("", main, &self.main),
+            main: self.overridden_versions("", main, &self.main, main_of),
             secondary,
             limit: RuleLimit { limit, ..self.limit.clone() },
-            header_texts: None,
+            header_texts,
             ..self.clone()
-        }
+        })
+    }
+
+    fn overridden_versions(
+        &self,
+        role: &str,
+        limit: Limit,
+        old: &CounterVersions,
+        overridden: impl Fn(&Limit) -> Result<Limit, LimitError>,
+    ) -> CounterVersions {
+        let name = format!("{}{role}", self.counter_name);
+        let counter = |limit: Limit| {
+            Counter::with_id(&name, &self.counter_id, limit).with_key_form(self.main.current.key_form())
+        };
+        let superseded = old.superseded.iter().map(|old| match overridden(old.counter.limit()) {
+            Ok(limit) => SupersededCounter { counter: counter(limit), until: old.until },
+            // The override did not fit the old limit, so it did not apply.
+            Err(_) => old.clone(),
+        });
+        let mut versions = CounterVersions { current: counter(limit), superseded: superseded.collect() };
+        versions.remove_repeated();
+        versions
     }
 
     /// The same limit, with further counters enforced beside its main counter.
     pub(super) fn with_superseded(&self, superseded: Vec<SupersededCounter>) -> Self {
         let mut limit = self.clone();
         limit.main.superseded.extend(superseded);
+        limit.main.remove_repeated();
         limit
     }
 
@@ -184,6 +234,7 @@ impl CompiledLimit {
             limit,
             spec,
             scope: None,
+            takes_unnamed_values: false,
             is_global_shadow: false,
             public_name: Box::default(),
             header_texts: None,
@@ -198,12 +249,9 @@ impl CompiledLimit {
 
     /// Adds what a limit of a rule has.
     pub(super) fn with_names(mut self, rule: &str, public_name: Box<str>) -> Self {
-        let name = PolicyName::new(rule, &self.id);
-        let limit = &self.limit.limit;
-        let (mut quoted_name, mut policy) = (String::new(), String::new());
-        name.push_quoted_to(&mut quoted_name);
-        Policy { name, limit, quota: limit.rate().limit() }.push_to(&mut policy);
-        self.header_texts = Some(HeaderTexts { quoted_name: quoted_name.into(), policy: policy.into() });
+        let mut quoted_name = String::new();
+        PolicyName::new(rule, &self.id).push_quoted_to(&mut quoted_name);
+        self.header_texts = Some(HeaderTexts::new(&quoted_name, &self.id, &self.limit.limit));
         Self { public_name, ..self }
     }
 
@@ -268,6 +316,14 @@ impl CounterVersions {
         let migration = LimitMigration { old: &before, new: &after, superseded: &old.superseded, now };
         self.superseded = migration.superseded();
         self.superseded.truncate(SUPERSEDED_MAX);
+    }
+
+    /// Removes superseded counters that are listed twice, or are the current one: a plan would charge them twice. The one
+    /// that ends last stays.
+    fn remove_repeated(&mut self) {
+        self.superseded.sort_by_key(|old| Reverse(old.until));
+        let mut seen = BTreeSet::from([self.current.id()]);
+        self.superseded.retain(|old| seen.insert(old.counter.id()));
     }
 }
 

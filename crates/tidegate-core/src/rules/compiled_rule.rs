@@ -1,15 +1,15 @@
 //! A compiled rule: its limits with their counters.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 
 use super::compiled_limit::{CompiledLimit, CounterIdentity, ResolvedElastic};
 use super::{
-    Action, Attribute, CaseSensitivity, Descriptor, Elastic, ElasticSource, Pool, Rule, RuleLimit,
-    RuleLimits, RulesetError, Signal, Tiers, name_history,
+    Action, Attribute, CaseSensitivity, Descriptor, Elastic, ElasticSource, OverrideScope, Pool, Rule,
+    RuleLimit, RuleLimits, RulesetError, Signal, Tiers, name_history,
 };
 use crate::text::escape_quoted;
-use crate::{StorePolicy, Timestamp};
+use crate::{LimitId, StorePolicy, Timestamp};
 
 /// What a ruleset keeps of a rule besides the rule as written.
 #[derive(Debug)]
@@ -118,7 +118,7 @@ impl CompiledRule {
     }
 
     /// The limits of a plan, or those of the default tier if there is no such plan.
-    fn tier_limits(&self, plan: Option<&str>) -> &[CompiledLimit] {
+    pub(super) fn tier_limits(&self, plan: Option<&str>) -> &[CompiledLimit] {
         &self.limits[as_indices(self.tier_positions(plan))]
     }
 
@@ -129,6 +129,21 @@ impl CompiledRule {
                 plan.and_then(|plan| plans.get(plan)).unwrap_or(default).clone()
             }
         }
+    }
+}
+
+/// Finds the limits that an override means that names no limit: each is the only one of its plan with its key.
+fn mark_unnamed_values(limits: &mut [CompiledLimit]) {
+    let mut ids: HashMap<OverrideScope, BTreeSet<LimitId>> = HashMap::new();
+    for limit in limits.iter() {
+        if let Some(scope) = limit.scope {
+            ids.entry(scope).or_default().insert(limit.id.clone());
+        }
+    }
+    for limit in limits {
+        let is_one_of_several =
+            limit.scope.and_then(|scope| ids.get(&scope)).is_some_and(|ids| ids.len() > 1);
+        limit.takes_unnamed_values = limit.has_overridable_values() && !is_one_of_several;
     }
 }
 
@@ -177,6 +192,7 @@ impl RuleCompiler<'_> {
                 default: self.compile_tier(rule, &identity, default, old, None, &mut limits)?,
             },
         };
+        mark_unnamed_values(&mut limits);
         let mut candidate = None;
         if let Some(limit) = &rule.candidate {
             let identity = CounterIdentity {

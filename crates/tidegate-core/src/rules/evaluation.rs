@@ -78,7 +78,8 @@ impl Evaluation {
     /// Applies the overrides of the request's keys. If some are not loaded, nothing is applied, unless `on_miss` or the rule
     /// says to go on without them. Call it after [`match_request`](Self::match_request), with the same
     /// request, when the instant of the decision is known.
-    #[inline]
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "part of `MatchedLimits::apply_overrides`")]
     pub fn apply_overrides<S: OverrideSource>(
         &mut self,
         rules: &Ruleset,

@@ -50,14 +50,8 @@ pub fn write_headers<R: Deref<Target = Ruleset>>(
     let least_remaining = || shown().min_by_key(|limit| limit.outcome.remaining);
     // The deciding limit may be hidden. Then use the visible one with the least remaining.
     let Some(first) = answer.decider().filter(is_shown).or_else(least_remaining) else { return ends };
-    let mut end = |out: &mut String, header| ends.push((header, out.len()));
     if let Some(seconds) = retry_after_seconds(answer) {
-        push_number(out, seconds);
-        end(out, LimitHeader::RetryAfter);
-        if dialect.repeats_retry_after() {
-            push_number(out, seconds);
-            end(out, LimitHeader::XRetryAfter);
-        }
+        ends.write_retry_after(out, seconds, dialect);
     }
     if dialect == HeaderDialect::None {
         return ends;
@@ -78,11 +72,11 @@ pub fn write_headers<R: Deref<Target = Ruleset>>(
         }
         reset_after = first.outcome.reset_after;
     }
-    end(out, LimitHeader::Limit);
+    ends.push(LimitHeader::Limit, out);
     push_number(out, remaining);
-    end(out, LimitHeader::Remaining);
+    ends.push(LimitHeader::Remaining, out);
     push_number(out, reset_after.seconds_rounded_up());
-    end(out, LimitHeader::Reset);
+    ends.push(LimitHeader::Reset, out);
     if dialect == HeaderDialect::Draft {
         let several;
         let listed = match is_one {
@@ -93,9 +87,9 @@ pub fn write_headers<R: Deref<Target = Ruleset>>(
             }
         };
         push_list(out, listed, |limit, out| write_policy(out, limit));
-        end(out, LimitHeader::Policy);
+        ends.push(LimitHeader::Policy, out);
         push_list(out, listed, |limit, out| write_state(out, limit));
-        end(out, LimitHeader::State);
+        ends.push(LimitHeader::State, out);
     }
     ends
 }

@@ -213,7 +213,8 @@ impl Ruleset {
     }
 
     /// The limit at a position.
-    #[inline]
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "measured: a decision asks several times for the same limit")]
     pub fn limit_at(&self, position: LimitPosition) -> &CompiledLimit {
         self.domain_at(position.domain).compiled(position.rule).limit(position.limit)
     }
@@ -303,6 +304,29 @@ impl MatchedLimits {
         source: &S,
     ) {
         self.apply_overrides(rules, request, now, source, OnOverrideMiss::Default);
+    }
+
+    /// Applies the overrides of single limits, for a reset of their keys. Limits that overrides lift or block stay as the rule
+    /// has them.
+    pub fn override_values<S: OverrideSource>(&mut self, rules: &Ruleset, now: Timestamp, source: &S) {
+        let by_rules = self.clone();
+        self.apply_values(rules, now, source);
+        self.add_replaced(&by_rules);
+    }
+
+    /// Adds the limits of `by_rules`, the same request without overrides, that overrides lifted, blocked, or replaced by those
+    /// of another plan.
+    pub fn add_replaced(&mut self, by_rules: &Self) {
+        for limit in &by_rules.limits {
+            let is_same = |other: &MatchedLimit| {
+                other.position() == limit.position()
+                    && other.descriptor == limit.descriptor
+                    && other.has_key()
+            };
+            if !self.limits.iter().any(is_same) {
+                self.limits.push(limit.clone());
+            }
+        }
     }
 
     /// Drops the limits for which `keep` returns false.
@@ -468,6 +492,16 @@ impl MatchedLimit {
     /// Whether the request has a key that the limit counts: it has all parts, or shares a counter, and is not blocked.
     pub fn has_key(&self) -> bool {
         !matches!(self.key, MatchedKey::Missing | MatchedKey::Blocked)
+    }
+
+    /// The position of the limit in the rules, with an override or without. `None` if no rule has it.
+    fn position(&self) -> Option<LimitPosition> {
+        match &self.limit {
+            LimitRef::Rule(position) => Some(*position),
+            LimitRef::Override(replacement) => Some(replacement.position),
+            LimitRef::Values(values) => Some(values.position),
+            LimitRef::Request(_) | LimitRef::UnknownDomain => None,
+        }
     }
 
     /// Whether the request lacks a part of the limit's key: it is denied for that, or shares a counter with all

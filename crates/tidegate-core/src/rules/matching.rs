@@ -107,18 +107,22 @@ impl Pattern {
         case: CaseSensitivity,
     ) -> bool {
         let (inner, is_negated) = self.without_negations();
-        let mut is_unread = false;
         let holds = match inner {
             Self::Absent => values.next().is_none(),
-            Self::Regex(regex) => values.any(|value| {
-                regex.is_match(value).unwrap_or_else(|| {
-                    is_unread = true;
-                    true
-                })
-            }),
+            Self::Regex(regex) => {
+                let mut is_match = false;
+                // All values, because the order of entries must not decide whether one that is too long counts.
+                for value in values {
+                    match regex.is_match(value) {
+                        Some(matches) => is_match |= matches,
+                        None => return true,
+                    }
+                }
+                is_match
+            }
             _ => values.any(|value| inner.matches_value(value, case)),
         };
-        is_unread || holds != is_negated
+        holds != is_negated
     }
 
     /// The pattern inside all negations, and whether it is negated.

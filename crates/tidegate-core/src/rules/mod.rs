@@ -82,7 +82,8 @@ pub use named_attributes::NamedAttributes;
 pub use override_list::OverrideList;
 pub use overrides::{
     Access, AppliedOverride, BlockStatus, FoundEntry, FoundOverrides, KeyOverrides, Override, OverrideHint,
-    OverrideLookup, OverrideScope, OverrideSource, OverrideTarget, OverrideValues, PreviousValues,
+    OverrideLookup, OverrideScope, OverrideSource, OverrideTarget, OverrideValues, PreviousTier,
+    PreviousValues,
 };
 pub use pattern::{
     CaseSensitivity, Net, NetSet, PATH_SEGMENTS_MAX, PATTERN_TEXT_BYTES_MAX, PathPattern, PathSet, Pattern,

@@ -82,9 +82,17 @@ impl OverriddenLimits {
         }
     }
 
-    /// As [`get`](Self::get), with the values of overrides that set nothing else. `None` if the limit is not kept.
+    /// The slot of the limit at a position with the values of overrides that set nothing else, if they remember it.
     #[inline]
-    pub fn get_plain(
+    pub fn remembered(&self, position: LimitPosition, list: &OverrideList) -> Option<KeptSlot> {
+        let table = self.table.get()?;
+        let slot = table.remembered(list.kept())?;
+        table.kept(slot).is_some_and(|kept| kept.position == position).then_some(slot)
+    }
+
+    /// As [`get`](Self::get), with the values of overrides that set nothing else, which remember the slot. `None` if the limit is
+    /// not kept.
+    pub fn keep_plain(
         &self,
         position: LimitPosition,
         list: &OverrideList,
@@ -92,11 +100,9 @@ impl OverriddenLimits {
         compile: impl Fn() -> CompiledLimit,
     ) -> Option<KeptSlot> {
         let table = self.table();
-        let slot = table.remembered(list.kept());
-        match slot.filter(|slot| table.kept(*slot).is_some_and(|kept| kept.position == position)) {
-            Some(slot) => Some(slot),
-            None => table.find_and_remember(position, list, values, compile),
-        }
+        let slot = table.find(position, OverriddenAs::Values(*values), &compile)?;
+        list.remember_kept(table.number << u16::BITS | u64::from(slot.0));
+        Some(slot)
     }
 
     /// The limit itself.
@@ -129,19 +135,6 @@ impl KeptTable {
         #[allow(clippy::cast_possible_truncation, reason = "the lower bits")]
         let slot = remembered as u16;
         (remembered >> u16::BITS == self.number).then_some(KeptSlot(slot))
-    }
-
-    #[cold]
-    fn find_and_remember(
-        &self,
-        position: LimitPosition,
-        list: &OverrideList,
-        values: &OverrideValues,
-        compile: impl Fn() -> CompiledLimit,
-    ) -> Option<KeptSlot> {
-        let slot = self.find(position, OverriddenAs::Values(*values), &compile)?;
-        list.remember_kept(self.number << u16::BITS | u64::from(slot.0));
-        Some(slot)
     }
 
     /// The slot of a limit, which is compiled if it is new. `None` if there is no room for it.

@@ -17,7 +17,10 @@
 //! A change of L or burst finds the state that the key had. A change of W or of the number of sub-windows starts another
 //! counter, and would hand out a fresh window. So the old counter stays enforced beside the new one for the shorter of the two
 //! windows, as after a change in a file: `previous` has the old values, and an expired override is enforced for that long after
-//! its end.
+//! its end. The same holds if another plan of the rule applies, which may have other windows.
+//!
+//! The old values are those that applied to the key: of the override, else of the wildcard that it matched, else of the rule. A
+//! key's other wildcards are not counted for it, so they leave no window behind.
 
 use std::hash::Hasher as _;
 use std::sync::Arc;
@@ -27,7 +30,7 @@ use smallvec::SmallVec;
 
 use super::compiled_limit::CompiledLimit;
 use super::override_list::OverrideList;
-use super::{Action, LimitPosition, Ruleset};
+use super::{Action, Descriptor, LimitPosition, Ruleset};
 use crate::migration::{SupersededCounter, supersede};
 use crate::{Limit, LimitError, LimitId, Timestamp};
 
@@ -96,12 +99,24 @@ pub struct Override {
 }
 
 /// Values that were replaced and had another window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PreviousValues {
     /// The values.
     pub values: OverrideValues,
+    /// The plan whose limits had them, if another plan applied then.
+    pub tier: Option<PreviousTier>,
     /// The first instant at which they are no longer enforced.
     pub until: Timestamp,
+}
+
+/// A plan of a rule that applied before another one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct PreviousTier {
+    /// Its name. If `None`, the plan that the attributes of the request say.
+    pub name: Option<Box<str>>,
+    /// When it ceased to apply. Which windows it had may depend on the request, so [`PreviousValues::until`] is the latest end of
+    /// all plans.
+    pub changed_at: Timestamp,
 }
 
 /// The overrides of one key, or of one wildcard.
@@ -111,7 +126,7 @@ pub struct KeyOverrides {
     pub id: Box<str>,
     /// Its version there.
     pub version: u64,
-    /// One for each limit name at most, and a block after it, which lets it apply again when it ends.
+    /// For each limit name at most one block, and one override besides, which applies again when the block ends.
     pub overrides: Vec<Override>,
 }
 
@@ -142,8 +157,9 @@ pub enum OverrideLookup {
     None,
     /// It has these.
     Found(FoundOverrides),
-    /// Those of exactly this key have to be loaded. Carries those of wildcards.
-    NotLoaded(Vec<FoundEntry>),
+    /// Those of exactly this key have to be loaded. Carries those of wildcards, and those of the key that are known if they have
+    /// changed since they were read.
+    NotLoaded(FoundOverrides),
 }
 
 /// A key that may have overrides.
@@ -168,8 +184,14 @@ pub trait OverrideSource {
         None
     }
 
-    /// The overrides of a key that may have some. The target must come from these rules.
-    fn find(&self, rules: &Ruleset, target: OverrideTarget<'_>, hint: OverrideHint) -> OverrideLookup;
+    /// The overrides of a key that may have some. The target must come from these rules, and the key from the descriptor.
+    fn find(
+        &self,
+        rules: &Ruleset,
+        target: OverrideTarget<'_>,
+        hint: OverrideHint,
+        descriptor: &Descriptor<'_>,
+    ) -> OverrideLookup;
 }
 
 /// What a source already knows about a key that may have overrides.
@@ -194,9 +216,24 @@ pub struct AppliedOverride {
 
 /// Keys of up to this many bytes are kept without an allocation.
 const APPLIED_KEY_BYTES: usize = 40;
+/// A leap year.
+const YEAR_NS: u64 = 366 * 24 * 3_600 * 1_000_000_000;
+
+/// A limit that applies to a key now, for finding the counters that it supersedes.
+#[derive(Clone, Copy)]
+pub(super) struct SupersedingLimit<'a> {
+    /// As the rule has it.
+    pub base: &'a CompiledLimit,
+    /// As it applies.
+    pub current: &'a CompiledLimit,
+    /// The override that applies to it.
+    pub applicable: Option<Applicable>,
+    /// The same limit in a plan of the rule. `None` stands for the plan that the attributes of the request say.
+    pub in_tier: &'a dyn Fn(Option<&str>) -> Option<&'a CompiledLimit>,
+}
 
 /// Which of the overrides that were found applies to a limit.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Applicable {
     source: EntrySource,
     pub index: usize,
@@ -265,6 +302,22 @@ impl Override {
         self.expires_at.is_none_or(|expires_at| now < expires_at) && !self.is_leftover()
     }
 
+    /// Whether no decision uses it from `now` on. After it has expired, a window that it had stays enforced for the shorter of
+    /// this window and that of the rule. If its window is not known, it is taken for a year.
+    pub fn has_ended(&self, now: Timestamp) -> bool {
+        let Self { values, tier, expires_at, previous, .. } = self;
+        let changes_window = values.per_ns.is_some() || values.sub_windows.is_some() || tier.is_some();
+        let enforced_ns = match values.per_ns {
+            _ if !changes_window || self.is_block() => 0,
+            Some(per_ns) => per_ns,
+            None => YEAR_NS,
+        };
+        let is_over =
+            |until: Timestamp, after_ns: u64| until.as_nanos().saturating_add(after_ns) <= now.as_nanos();
+        expires_at.is_some_and(|at| is_over(at, enforced_ns))
+            && previous.iter().all(|one| is_over(one.until, 0))
+    }
+
     /// Whether it sets numbers and nothing else, for all limits, and always did.
     pub(super) fn is_plain(&self) -> bool {
         let Self { limit_name, values, tier, access, expires_at, previous, .. } = self;
@@ -279,6 +332,11 @@ impl Override {
     /// Whether it sets nothing itself, and only keeps values enforced that applied before.
     pub fn is_leftover(&self) -> bool {
         self.values.is_empty() && self.tier.is_none() && self.access == Access::Limited
+    }
+
+    /// Whether it blocks its key.
+    pub fn is_block(&self) -> bool {
+        matches!(self.access, Access::Blocked(_))
     }
 
     fn applies_to(&self, id: &LimitId) -> bool {
@@ -308,10 +366,14 @@ impl FoundEntry {
 }
 
 impl FoundOverrides {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.exact.is_none() && self.wildcards.is_empty()
+    }
+
     /// The override that applies to a limit at `now`.
     pub(super) fn applicable(&self, id: &LimitId, now: Timestamp) -> Option<Applicable> {
-        let is_blocked = |one: &Override| matches!(one.access, Access::Blocked(_));
-        let block = |entry: &FoundEntry| entry.index_for(id, |one| is_blocked(one) && one.is_active(now));
+        let block = |entry: &FoundEntry| entry.index_for(id, |one| one.is_block() && one.is_active(now));
         let active = |entry: &FoundEntry| entry.index_for(id, |one| one.is_active(now));
         let exact = self.exact.as_ref().and_then(|entry| block(entry).or_else(|| active(entry)));
         let exact = exact.map(|index| Applicable { source: EntrySource::Exact, index });
@@ -325,7 +387,7 @@ impl FoundOverrides {
         };
         let is_decided = exact.is_some_and(|exact| {
             let one = self.get(exact);
-            one.access == Access::Allowed || is_blocked(one)
+            one.access == Access::Allowed || one.is_block()
         });
         let block = if is_decided { None } else { of_wildcards(&block) };
         block.or(exact).or_else(|| of_wildcards(&active))
@@ -349,38 +411,72 @@ impl FoundOverrides {
         }
     }
 
-    /// The counters that are still enforced beside `current`, because overrides of this key had another window.
-    pub(super) fn superseded(
-        &self,
-        base: &CompiledLimit,
-        current: &CompiledLimit,
-        now: Timestamp,
-    ) -> Vec<SupersededCounter> {
+    /// The counters that are still enforced beside the limit that now applies, because overrides of this key had another
+    /// window: those of the override that applies now, and of those that ended and had precedence over it.
+    pub(super) fn superseded(&self, limit: SupersedingLimit<'_>, now: Timestamp) -> Vec<SupersededCounter> {
         let mut superseded = Vec::new();
-        let Some(entry) = &self.exact else { return superseded };
-        let Some(index) = entry.index_for(&base.id, |_| true) else { return superseded };
-        let one = &entry.overrides[index];
-        if one.previous.is_empty() && one.expires_at.is_none() {
-            return superseded;
-        }
-        let mut keep = |values: &OverrideValues, ended: Option<Timestamp>, until: Option<Timestamp>| {
-            let Ok(limit) = values.apply_to(&base.limit.limit) else { return };
-            let old = base.with_override(limit);
-            let from = ended.unwrap_or(now);
-            if let Some(mut counter) = supersede(&old.main.current, &current.main.current, from) {
-                counter.until = until.unwrap_or(counter.until);
-                if counter.is_enforced(now) {
-                    superseded.push(counter);
+        let exact = self.exact.iter().map(|entry| (EntrySource::Exact, entry));
+        let wildcards = (0..).map(EntrySource::Wildcard).zip(&self.wildcards);
+        for (source, entry) in exact.chain(wildcards) {
+            for (index, one) in entry.overrides.iter().enumerate() {
+                let applies_now = limit.applicable == Some(Applicable { source, index });
+                let has_ended = !one.is_active(now);
+                if one.applies_to(&limit.base.id) && !one.is_block() && (applies_now || has_ended) {
+                    limit.add_superseded(one, now, &mut superseded);
                 }
             }
-        };
-        for PreviousValues { values, until } in &one.previous {
-            keep(values, None, Some(*until));
-        }
-        if let Some(expires_at) = one.expires_at.filter(|expires_at| *expires_at <= now) {
-            keep(&one.values, Some(expires_at), None);
+            if limit.applicable.is_some_and(|applicable| applicable.source == source) {
+                break;
+            }
         }
         superseded
+    }
+}
+
+impl<'a> SupersedingLimit<'a> {
+    /// Adds the counters of the values that an override replaced, and of its own if it has expired.
+    fn add_superseded(&self, one: &Override, now: Timestamp, superseded: &mut Vec<SupersededCounter>) {
+        for PreviousValues { values, tier, until } in &one.previous {
+            if now < *until {
+                let (base, from) = match tier {
+                    None => (Some(self.base), None),
+                    Some(tier) => ((self.in_tier)(tier.name.as_deref()), Some(tier.changed_at)),
+                };
+                let old = base.and_then(|base| self.supersede(base, one, values, from.unwrap_or(now)));
+                superseded.extend(old.map(|old| {
+                    let until = if from.is_some() { old.until.min(*until) } else { *until };
+                    SupersededCounter { until, ..old }
+                }));
+            }
+        }
+        // Nothing was counted for a key that was unlimited.
+        let had_values = !one.is_leftover() && one.access != Access::Unlimited;
+        // Enforced for no longer than the window that applies now. This is cheaper to find out than the counter.
+        let has_just_expired = |expires_at: &Timestamp| {
+            let window_ns = self.current.limit.limit.window_ns_at(*expires_at);
+            *expires_at <= now && now.as_nanos() - expires_at.as_nanos() < window_ns
+        };
+        if let Some(expires_at) = one.expires_at.filter(|at| had_values && has_just_expired(at)) {
+            let base = match &one.tier {
+                None => Some(self.base),
+                Some(tier) => (self.in_tier)(Some(tier)),
+            };
+            superseded.extend(base.and_then(|base| self.supersede(base, one, &one.values, expires_at)));
+        }
+        superseded.retain(|old| old.is_enforced(now));
+    }
+
+    /// The counter of a limit with these values, if the limit that applies now has another one.
+    fn supersede(
+        &self,
+        base: &'a CompiledLimit,
+        one: &Override,
+        values: &OverrideValues,
+        ended_at: Timestamp,
+    ) -> Option<SupersededCounter> {
+        let values = if base.takes_values_of(one) { *values } else { OverrideValues::default() };
+        let old = base.with_override(&values).ok()?;
+        supersede(&old.main.current, &self.current.main.current, ended_at)
     }
 }
 
@@ -395,5 +491,19 @@ impl CompiledLimit {
     /// Whether the numbers of this limit can be overridden. Those of an elastic limit move by themselves.
     pub fn has_overridable_values(&self) -> bool {
         !matches!(self.limit.action, Action::Elastic(_))
+    }
+
+    /// Whether an override that names no limit does not apply its numbers to this one, because other limits of the rule have
+    /// the same key.
+    pub fn is_one_of_several(&self) -> bool {
+        self.has_overridable_values() && !self.takes_unnamed_values
+    }
+
+    /// Whether the numbers of an override apply to this limit. When the override was set they did; the rule may have changed.
+    pub(super) fn takes_values_of(&self, one: &Override) -> bool {
+        match one.limit_name {
+            Some(_) => self.has_overridable_values(),
+            None => self.takes_unnamed_values,
+        }
     }
 }

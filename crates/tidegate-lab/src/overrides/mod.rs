@@ -2,12 +2,13 @@
 //!
 //! ```text
 //! node.rs     a server process, and the import of overrides into it
-//! load.rs     sends decisions of random keys over the Redis protocol
+//! load/       sends decisions of random keys over RESP, HTTP and gRPC
 //! report.rs   the table and the goals
 //! ```
 //!
 //! Three servers with the same rule take turns for several rounds: one without overrides, one whose overrides are for other
-//! keys than the load has, and one with an override for each key. All of them decide for the same random keys.
+//! keys than the load has, and one with an override for each key. All of them decide for the same random keys, over each
+//! protocol in turn.
 
 mod load;
 mod node;
@@ -22,6 +23,7 @@ use report::OverridesReport;
 
 use crate::process::{load_average, print_machine};
 use crate::scratch::ScratchDir;
+use crate::server::load_kind::Protocol;
 use crate::server::turns_bar;
 
 /// What to measure.
@@ -30,7 +32,7 @@ pub struct OverridesMeasurement {
     pub keys: u64,
     /// Turns of each server.
     pub rounds: usize,
-    /// Decisions in a turn.
+    /// Decisions in a turn over RESP. The other protocols have a fifth of them, because each takes more time.
     pub decisions: u64,
     /// The program `tidegate`.
     pub tidegate: PathBuf,
@@ -53,6 +55,16 @@ impl Overridden {
             Self::OtherKeys => "overrides of other keys",
             Self::EachKey => "an override for each key",
         }
+    }
+}
+
+/// The protocols to measure.
+const PROTOCOLS: [Protocol; 3] = [Protocol::Resp, Protocol::Http, Protocol::Grpc];
+
+fn decisions_of(protocol: Protocol, decisions: u64) -> u64 {
+    match protocol {
+        Protocol::Resp => decisions,
+        Protocol::Http | Protocol::Grpc => decisions.div_ceil(5),
     }
 }
 
@@ -85,21 +97,25 @@ fn measure(measurement: &OverridesMeasurement) -> Result<OverridesReport, String
         if let Some(import) = node.import(&measurement.tidegate, measurement.keys, &scratch)? {
             println!("{}: {import}", overridden.name());
         }
-        let mut load = Load::connect(node.resp_port(), measurement.keys)?;
+        let connect = |protocol| Load::connect(&node, protocol, measurement.keys);
+        let mut loads = PROTOCOLS.into_iter().map(connect).collect::<Result<Vec<_>, _>>()?;
         // Each key once, so that its counter exists and its overrides are in the cache.
-        load.send_each()?;
-        nodes.push((overridden, node, load));
+        loads[0].send_each()?;
+        nodes.push((overridden, node, loads));
     }
-    let bar = turns_bar(measurement.rounds * nodes.len());
+    let bar = turns_bar(measurement.rounds * nodes.len() * PROTOCOLS.len());
     for round in 0..measurement.rounds {
-        for step in 0..nodes.len() {
-            let index = (round + step) % nodes.len();
-            let (overridden, node, load) = &mut nodes[index];
-            let before = node.cpu()?;
-            load.send(measurement.decisions)?;
-            let cpu = node.cpu()? - before;
-            report.add(*overridden, cpu.per_million(measurement.decisions));
-            bar.inc(1);
+        for (position, protocol) in PROTOCOLS.into_iter().enumerate() {
+            for step in 0..nodes.len() {
+                let index = (round + step) % nodes.len();
+                let (overridden, node, loads) = &mut nodes[index];
+                let decisions = decisions_of(protocol, measurement.decisions);
+                let before = node.cpu()?;
+                loads[position].send(decisions)?;
+                let cpu = node.cpu()? - before;
+                report.add(protocol, *overridden, cpu.per_million(decisions));
+                bar.inc(1);
+            }
         }
     }
     bar.finish_and_clear();

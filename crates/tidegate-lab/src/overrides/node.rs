@@ -10,12 +10,15 @@ use crate::cpu::Cpu;
 use crate::measure::WallTime;
 use crate::process::resident_of;
 use crate::scratch::ScratchDir;
+use crate::server::load_kind::Protocol;
 use crate::server::running::{ChildProcess, Ports};
 
 pub(super) const DOMAIN: &str = "api";
-/// More than the load sends, so that every request is allowed.
-pub(super) const OVERRIDE_LIMIT: &str = "1000000 per second";
-const RULES: &str = "domain: api\nrules: [ { name: per-user, key: [user], limit: 2000000 per second } ]\n";
+/// A large burst allows every request. A high rate would not do: a counter would be idle again after a microsecond, and the
+/// server would not keep it.
+const RULES: &str =
+    "domain: api\nrules: [ { name: per-user, key: [user], limit: 1 per hour burst 1000000 } ]\n";
+const OVERRIDE_LIMIT: &str = "2 per hour";
 
 pub(super) struct Node {
     process: ChildProcess,
@@ -32,23 +35,22 @@ impl Node {
         let mut command = Command::new(tidegate);
         command.arg("serve").arg("--rules").arg(rules);
         command.arg("--data-dir").arg(scratch.path(&format!("{name}/data")));
-        command.args(["--resp", &address(ports.resp), "--admin", &address(ports.other[0])]);
-        command.args([
-            "--http",
-            "off",
-            "--grpc",
-            "off",
-            "--override-cache-max",
-            "2GiB",
-            "--log-level",
-            "error",
-        ]);
-        let process = ChildProcess::start(command, &name, &[ports.resp, ports.other[0]], scratch)?;
+        let listeners = [
+            ("--resp", ports.resp),
+            ("--http", ports.http),
+            ("--grpc", ports.grpc),
+            ("--admin", ports.other[0]),
+        ];
+        for (flag, port) in listeners {
+            command.args([flag, &address(port)]);
+        }
+        command.args(["--override-cache-max", "2GiB", "--log-level", "error"]);
+        let process = ChildProcess::start(command, &name, &listeners.map(|(_, port)| port), scratch)?;
         Ok(Self { process, overridden, ports })
     }
 
-    pub fn resp_port(&self) -> u16 {
-        self.ports.resp
+    pub fn port(&self, protocol: Protocol) -> u16 {
+        self.ports.of(protocol)
     }
 
     /// Imports an override for each key. Returns how long it took, if there is anything to import.

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use axum::Router;
+use axum::body::Body;
 use axum::extract::ConnectInfo;
 use axum::routing::get;
 use tidegate::tower::server::{HeaderDialect, PeerLookup, PerIp, RateLimitLayer};
@@ -40,6 +41,10 @@ async fn serve(kind: AxumKind, address: SocketAddr) -> io::Result<()> {
 
 fn limited(app: Router, kind: AxumKind) -> Result<Router, Box<dyn std::error::Error + Send + Sync>> {
     let per_ip = PerIp::of(|info: &ConnectInfo<SocketAddr>| info.0.ip());
+    let limits = |dialect| -> Result<_, tidegate::LimiterError> {
+        let layer = RateLimitLayer::new(Limiter::new(LIMIT)?, per_ip).headers(dialect);
+        Ok(layer.keep_body(Body::new))
+    };
     Ok(match kind {
         AxumKind::Plain => app,
         AxumKind::Governor => {
@@ -53,17 +58,14 @@ fn limited(app: Router, kind: AxumKind) -> Result<Router, Box<dyn std::error::Er
             let config = builder.key_extractor(PeerIpKeyExtractor).finish();
             app.layer(GovernorLayer::new(config.ok_or("no such quota")?))
         }
-        AxumKind::LimitsNoHeaders => {
-            app.layer(RateLimitLayer::new(Limiter::new(LIMIT)?, per_ip).headers(HeaderDialect::None))
-        }
-        AxumKind::LimitsXRatelimit => {
-            app.layer(RateLimitLayer::new(Limiter::new(LIMIT)?, per_ip).headers(HeaderDialect::XRateLimit))
-        }
-        AxumKind::Limits => app.layer(RateLimitLayer::new(Limiter::new(LIMIT)?, per_ip)),
+        AxumKind::LimitsNoHeaders => app.layer(limits(HeaderDialect::None)?),
+        AxumKind::LimitsXRatelimit => app.layer(limits(HeaderDialect::XRateLimit)?),
+        AxumKind::Limits => app.layer(limits(HeaderDialect::Draft)?),
         AxumKind::Rules => {
             let domains = rules::parse("rules.yaml", RULES).map_err(|error| error.to_string())?.domains;
             let peer = PeerLookup::in_extension(|info: &ConnectInfo<SocketAddr>| info.0.ip());
-            app.layer(RateLimitLayer::by_rules(Engine::new(domains)?, "api").peer(peer))
+            let layer = RateLimitLayer::by_rules(Engine::new(domains)?, "api").peer(peer);
+            app.layer(layer.keep_body(Body::new))
         }
     })
 }

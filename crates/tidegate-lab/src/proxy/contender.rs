@@ -47,6 +47,8 @@ pub enum NginxKind {
     LimitReq,
     /// auth_request to Tidegate over a Unix socket.
     AuthRequest,
+    /// auth_request to another nginx, which lets every request pass: what auth_request costs with the least service.
+    AuthRequestOnly,
 }
 
 /// What nginx does with a request that passes.
@@ -69,7 +71,7 @@ pub(super) struct Running {
 
 impl Contender {
     /// All, in the order of the table.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::Axum(AxumKind::Plain),
         Self::Axum(AxumKind::Governor),
         Self::Axum(AxumKind::LimitsNoHeaders),
@@ -79,9 +81,11 @@ impl Contender {
         Self::Axum(AxumKind::Rules),
         Self::Nginx(NginxTask::Proxy, NginxKind::Plain),
         Self::Nginx(NginxTask::Proxy, NginxKind::LimitReq),
+        Self::Nginx(NginxTask::Proxy, NginxKind::AuthRequestOnly),
         Self::Nginx(NginxTask::Proxy, NginxKind::AuthRequest),
         Self::Nginx(NginxTask::File, NginxKind::Plain),
         Self::Nginx(NginxTask::File, NginxKind::LimitReq),
+        Self::Nginx(NginxTask::File, NginxKind::AuthRequestOnly),
         Self::Nginx(NginxTask::File, NginxKind::AuthRequest),
     ];
 
@@ -98,6 +102,10 @@ impl Contender {
             Self::Nginx(NginxTask::Proxy, NginxKind::Plain) => "nginx proxy",
             Self::Nginx(NginxTask::Proxy, NginxKind::LimitReq) => "nginx proxy + limit_req",
             Self::Nginx(NginxTask::Proxy, NginxKind::AuthRequest) => "nginx proxy + auth_request to tidegate",
+            Self::Nginx(NginxTask::Proxy, NginxKind::AuthRequestOnly) => {
+                "nginx proxy + auth_request to nginx"
+            }
+            Self::Nginx(NginxTask::File, NginxKind::AuthRequestOnly) => "nginx file + auth_request to nginx",
             Self::Nginx(NginxTask::File, NginxKind::Plain) => "nginx file",
             Self::Nginx(NginxTask::File, NginxKind::LimitReq) => "nginx file + limit_req",
             Self::Nginx(NginxTask::File, NginxKind::AuthRequest) => "nginx file + auth_request to tidegate",
@@ -118,15 +126,22 @@ impl Contender {
         let command = match self {
             Self::Axum(kind) => axum(kind, ports.http)?,
             Self::Nginx(task, kind) => {
-                let socket = scratch.path(&format!("tidegate-{}.sock", ports.http));
+                let socket = scratch.path(&format!("auth-{}.sock", ports.http));
                 if task == NginxTask::Proxy {
                     let (plain, name) = (axum(AxumKind::Plain, ports.grpc)?, format!("app-{}", ports.grpc));
                     application = Some(ChildProcess::start(plain, &name, &[ports.grpc], scratch)?);
                 }
                 let application_port = (task == NginxTask::Proxy).then_some(ports.grpc);
-                if kind == NginxKind::AuthRequest {
-                    let serve = nginx::tidegate(options, &socket, ports.other[0], scratch)?;
-                    processes.push(ChildProcess::start(serve, "tidegate", &[ports.other[0]], scratch)?);
+                let service = match kind {
+                    NginxKind::AuthRequest => {
+                        Some(nginx::tidegate(options, &socket, ports.other[0], scratch)?)
+                    }
+                    NginxKind::AuthRequestOnly => Some(nginx::responder(ports.other[0], &socket, scratch)?),
+                    NginxKind::Plain | NginxKind::LimitReq => None,
+                };
+                if let Some(service) = service {
+                    let name = format!("auth-{}", ports.http);
+                    processes.push(ChildProcess::start(service, &name, &[ports.other[0]], scratch)?);
                 }
                 nginx::command(kind, ports.http, application_port, &socket, scratch)?
             }

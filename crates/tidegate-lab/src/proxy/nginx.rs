@@ -24,7 +24,7 @@ pub(super) fn command(
             "limit_req zone=per_ip burst=1000000 nodelay;",
             "",
         ),
-        NginxKind::AuthRequest => (
+        NginxKind::AuthRequest | NginxKind::AuthRequestOnly => (
             format!("upstream tidegate {{ server unix:{}; keepalive 32; }}", socket.display()),
             "auth_request /_tidegate;",
             "location = /_tidegate {
@@ -50,19 +50,34 @@ pub(super) fn command(
         ),
         None => (String::new(), format!("root {}/html;", directory.display())),
     };
+    scratch.write("nginx/html/index.html", "hello").map_err(|error| error.to_string())?;
+    let server = format!("listen 127.0.0.1:{port};\n    location / {{ {location} {task} }}\n    {more}");
+    start(&port.to_string(), &format!("{http}\n  {upstream}"), &server, scratch)
+}
+
+/// nginx as the service that `auth_request` asks: it lets every request pass, and does nothing else.
+pub(super) fn responder(port: u16, socket: &Path, scratch: &ScratchDir) -> Result<Command, String> {
+    // A port besides, so that the start can be awaited.
+    let server = format!(
+        "listen unix:{};\n    listen 127.0.0.1:{port};\n    location / {{ return 204; }}",
+        socket.display()
+    );
+    start(&format!("responder-{port}"), "", &server, scratch)
+}
+
+/// One process of nginx with one server.
+fn start(name: &str, http: &str, server: &str, scratch: &ScratchDir) -> Result<Command, String> {
+    let directory = scratch.path("nginx");
     let config = format!(
-        "daemon off;\nmaster_process off;\npid {directory}/nginx-{port}.pid;\nerror_log stderr error;\n\
+        "daemon off;\nmaster_process off;\npid {directory}/nginx-{name}.pid;\nerror_log stderr error;\n\
          events {{ worker_connections 1024; }}\nhttp {{\n\
          \x20 access_log off;\n  keepalive_requests 1000000000;\n\
          \x20 client_body_temp_path {directory};\n  proxy_temp_path {directory};\n  fastcgi_temp_path {directory};\n\
          \x20 uwsgi_temp_path {directory};\n  scgi_temp_path {directory};\n\
-         \x20 {http}\n  {upstream}\n  server {{\n    listen 127.0.0.1:{port};\n\
-         \x20   location / {{ {location} {task} }}\n    {more}\n  }}\n}}\n",
+         \x20 {http}\n  server {{\n    {server}\n  }}\n}}\n",
         directory = directory.display(),
     );
-    let failed = |error: std::io::Error| error.to_string();
-    scratch.write("nginx/html/index.html", "hello").map_err(failed)?;
-    let path = scratch.write(&format!("nginx/{port}.conf"), config).map_err(failed)?;
+    let path = scratch.write(&format!("nginx/{name}.conf"), config).map_err(|error| error.to_string())?;
     let mut command = Command::new("nginx");
     command.arg("-p").arg(&directory).arg("-e").arg("stderr").arg("-c").arg(path);
     Ok(command)

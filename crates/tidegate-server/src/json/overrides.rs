@@ -59,6 +59,8 @@ pub struct OverrideBody {
     _version: Option<IgnoredAny>,
     #[serde(rename = "set_at")]
     _set_at: Option<IgnoredAny>,
+    #[serde(rename = "warning")]
+    _warning: Option<IgnoredAny>,
 }
 
 /// An override to delete.

@@ -19,6 +19,9 @@ const BATCH_LINES_MAX: usize = 5_000;
 /// How many bytes are sent in one request, unless one line has more.
 const BATCH_BYTES_MAX: usize = 1 << 20;
 
+/// After how many requests a line says where to continue, if there is no progress bar: this command may be killed.
+const BATCHES_PER_NOTE: u64 = 20;
+
 /// Set the overrides in a file: JSON lines, or CSV if the name ends with .csv
 #[derive(Args, Debug)]
 #[command(after_long_help = include_str!("../help/override_import.txt"))]
@@ -54,7 +57,7 @@ struct Totals {
 pub fn import(args: &ImportArgs) -> Result<CommandStatus, Failure> {
     let client = args.admin.client()?;
     if args.file.as_os_str() == "-" {
-        return send_all(args, &client, std::io::stdin().lock(), RecordFormat::JsonLines);
+        return send_all(args, &client, std::io::stdin().lock(), RecordFormat::JsonLines, &Progress::new());
     }
     let is_csv = args.file.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("csv"));
     let format = if is_csv { RecordFormat::Csv } else { RecordFormat::JsonLines };
@@ -62,7 +65,8 @@ pub fn import(args: &ImportArgs) -> Result<CommandStatus, Failure> {
         Failure::usage(format!("cannot read `{}`: {error} (hint: check the path)", args.file.display()))
     })?;
     let progress = Progress::new();
-    send_all(args, &client, BufReader::new(progress.track(file)), format)
+    let reader = BufReader::new(progress.track(file));
+    send_all(args, &client, reader, format, &progress)
 }
 
 fn send_all(
@@ -70,11 +74,12 @@ fn send_all(
     client: &AdminClient,
     reader: impl BufRead,
     format: RecordFormat,
+    progress: &Progress,
 ) -> Result<CommandStatus, Failure> {
     let file = args.file.display().to_string();
     let unreadable = |problem: String| Failure::usage(format!("{file}: {problem}"));
     let mut records = Records::new(reader, format).map_err(unreadable)?;
-    let (mut batch, mut totals) = (Batch::default(), Totals::default());
+    let (mut batch, mut totals, mut batches) = (Batch::default(), Totals::default(), 0_u64);
     loop {
         let record = records.next().map_err(|error| {
             unreadable(format!(
@@ -94,6 +99,13 @@ fn send_all(
         }
         if batch.is_full() || (is_last && !batch.lines.is_empty()) {
             send(client, &file, &batch, &mut totals)?;
+            batches += 1;
+            let next = batch.lines.last().map_or(args.from_line, |last| last + 1);
+            if progress.is_shown() {
+                progress.show(format!(", continue with --from-line {next}"));
+            } else if batches % BATCHES_PER_NOTE == 0 {
+                output::print_stderr(&format!("{file}: to continue from here, use --from-line {next}"));
+            }
             batch = Batch::default();
         }
         if is_last {

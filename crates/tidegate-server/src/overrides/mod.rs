@@ -76,10 +76,13 @@ pub fn unban(args: &Unban) -> ExitCode {
     output::exit(ban::unban(args))
 }
 
-/// Prints overrides, one per line.
+/// Prints overrides, one per line, and warnings about them.
 fn print_overrides(verb: &str, overrides: &Value) -> Result<CommandStatus, Failure> {
     let lines = overrides.as_array().into_iter().flatten().map(|one| format!("{verb}{}\n", describe(one)));
     output::print_stdout(&lines.collect::<String>())?;
+    for warning in overrides.as_array().into_iter().flatten().filter_map(|one| one["warning"].as_str()) {
+        output::print_stderr(&format!("warning: {warning}"));
+    }
     Ok(CommandStatus::Success)
 }
 

@@ -121,6 +121,10 @@ pub fn end(args: &EndArgs) -> Result<CommandStatus, Failure> {
 
 fn send(admin: &AdminArgs, path: &str, fields: Map<String, Value>) -> Result<CommandStatus, Failure> {
     let done = admin.client()?.json(Method::POST, path, &Value::Object(fields))?;
+    // Warnings, as `tidegate check` shows them.
+    if let Some(report) = done["report_text"].as_str() {
+        output::print_stderr(report.trim_end());
+    }
     output::print_stdout(&print::changes(&done))?;
     if let Some(note) = print::unused_note(&done) {
         output::print_stderr(note);

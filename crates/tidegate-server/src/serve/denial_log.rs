@@ -12,6 +12,7 @@ use tidegate::rules::{
 };
 use tidegate::{Timestamp, Wait};
 use tidegate_core::rules::key_value;
+use tidegate_core::text::write_date;
 
 use super::Protocol;
 use super::line_limiter::{LineBudget, LineLimiter};
@@ -135,11 +136,20 @@ impl DenialLog {
         text
     }
 
-    /// The override that the limit came from: its key as the log shows it, the limit it names, and its version.
+    /// The override that the limit came from: its key as the log shows it, the limit it names, its version, its author and its
+    /// end.
     fn override_text(&self, applied: &AppliedOverride, rules: &Ruleset) -> String {
         let limit_name = applied.get().limit_name.as_deref();
         let limit_name = limit_name.map_or_else(String::new, |name| format!("#{name}"));
-        let version = applied.entry.version;
+        let mut version = applied.entry.version.to_string();
+        if let Some(author) = &applied.get().author {
+            version.push_str(" by ");
+            version.push_str(&text::printable(author.as_bytes(), SHOWN_CHARS_MAX));
+        }
+        if let Some(at) = applied.get().expires_at {
+            version.push_str(" until ");
+            version.push_str(&write_date(at));
+        }
         match KeyName::of_applied(applied, rules) {
             Some(KeyName { domain, rule, parts }) => {
                 let key = self.key_text(parts.iter().map(|(name, value)| (&**name, value.to_string())));

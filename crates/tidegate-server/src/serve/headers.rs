@@ -18,7 +18,7 @@ use std::fmt;
 use tidegate::headers::HeaderDialect;
 use tidegate::rules::{Answer, LimitAnswer, LimitId};
 
-pub use tidegate::headers::{HeaderEnd, HeaderEnds, LimitHeader};
+pub use tidegate::headers::{HeaderEnds, LimitHeader};
 pub use tidegate::rules::headers::{is_shown, policy_name, retry_after_seconds, write_headers};
 
 /// Typical length of a header that lists limits, in bytes.
@@ -49,10 +49,8 @@ impl fmt::Display for PolicyName<'_> {
 /// Calls `add` for each header of an answer. There are none if clients may see none of its limits.
 pub fn for_each_header(answer: &Answer, dialect: HeaderDialect, mut add: impl FnMut(LimitHeader, &str)) {
     let mut values = String::with_capacity(TEXT_BYTES);
-    let mut start = 0;
-    for (header, end) in write_headers(&mut values, answer, dialect) {
-        add(header, &values[start..end]);
-        start = end;
+    for (header, range) in write_headers(&mut values, answer, dialect).ranges(0) {
+        add(header, &values[range]);
     }
 }
 

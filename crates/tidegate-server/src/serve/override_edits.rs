@@ -1,14 +1,10 @@
 //! What follows an edit of an override: this node applies it immediately, and the audit log has a line.
 
-use tidegate::overrides::{EditedOverride, KeyName, OverrideCache};
+use tidegate::overrides::{EditedOverride, KeyName};
 use tidegate::rules::{Access, Override};
 use tidegate_core::text::{write_date, write_duration};
 
 use super::App;
-
-/// How many times the changes of the config store are read after an edit of a wildcard at most. The background task reads the
-/// rest.
-const FEED_CALLS_MAX: usize = 8;
 
 /// Who did what, for the audit log.
 #[derive(Clone, Copy, Debug)]
@@ -19,44 +15,25 @@ pub struct EditContext<'a> {
     pub author: Option<&'a str>,
 }
 
-/// Applies edits on this node, and writes them to the audit log.
-pub async fn finish(
+/// Writes edits to the audit log, and applies them on this node.
+pub fn finish<'a>(
     app: &App,
-    cache: &OverrideCache,
     context: EditContext<'_>,
-    edits: impl Iterator<Item = &EditedOverride> + Clone,
+    edits: impl Iterator<Item = &'a EditedOverride> + Clone,
 ) {
     for edited in edits.clone() {
         log(app, context, edited);
     }
-    apply(app, cache, edits.map(|edited| &edited.name)).await;
+    apply(app, edits.map(|edited| &edited.name));
 }
 
-/// Applies edits of these keys on this node.
-pub async fn apply(app: &App, cache: &OverrideCache, names: impl Iterator<Item = &KeyName> + Clone) {
-    let exact: Vec<KeyName> = names.clone().filter(|name| !name.is_wildcard()).cloned().collect();
-    app.engine.overrides_changed(&exact);
+/// Wakes the requests on this node that wait for these keys. The cache has the edits already.
+pub fn apply<'a>(app: &App, names: impl Iterator<Item = &'a KeyName> + Clone) {
     if names.clone().any(KeyName::is_wildcard) {
-        follow_changes(app, cache).await;
-    }
-}
-
-/// Wildcards are in memory, so the node reads its own change.
-async fn follow_changes(app: &App, cache: &OverrideCache) {
-    for _ in 0..FEED_CALLS_MAX {
-        let changes = match cache.follow_changes().await {
-            Ok(changes) => changes,
-            // The edit is stored. The background task reports the error, and reads the change later.
-            Err(_) => break,
-        };
-        if changes.any {
-            app.engine.all_overrides_changed();
-        } else {
-            app.engine.overrides_changed(&changes.keys);
-        }
-        if !changes.has_more {
-            break;
-        }
+        app.engine.all_overrides_changed();
+    } else {
+        let exact: Vec<KeyName> = names.cloned().collect();
+        app.engine.overrides_changed(&exact);
     }
 }
 

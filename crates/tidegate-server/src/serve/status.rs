@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
+use tidegate::overrides::FeedError;
 use tidegate::rules::{CompiledDomain, Report, Rule, Ruleset};
 use tidegate::snapshot::{RestoreStatus, SnapshotError, SnapshotReport};
 use tidegate::{Clock as _, ClockStats, SystemClock, Timestamp};
@@ -24,6 +25,7 @@ pub struct Status {
     rules: ArcSwap<RulesStatus>,
     snapshots: ArcSwapOption<SnapshotStatus>,
     certificate: ArcSwapOption<CertificateStatus>,
+    config_store_failure: ArcSwapOption<OngoingFailure<String>>,
     ended_tasks: ArcSwap<Vec<EndedTask>>,
 }
 
@@ -120,6 +122,7 @@ impl Status {
             rules: ArcSwap::default(),
             snapshots: ArcSwapOption::empty(),
             certificate: ArcSwapOption::empty(),
+            config_store_failure: ArcSwapOption::empty(),
             ended_tasks: ArcSwap::default(),
         }
     }
@@ -164,6 +167,11 @@ impl Status {
     /// The status of the certificate, if any address uses TLS.
     pub fn certificate(&self) -> Option<Arc<CertificateStatus>> {
         self.certificate.load_full()
+    }
+
+    /// Why the config store does not answer, if it does not.
+    pub fn config_store_failure(&self) -> Option<Arc<OngoingFailure<String>>> {
+        self.config_store_failure.load_full()
     }
 
     /// The tasks that ended too early. Empty unless there is a bug.
@@ -211,6 +219,17 @@ impl Status {
     /// Sets the status of the certificate.
     pub fn set_certificate(&self, status: CertificateStatus) {
         self.certificate.store(Some(Arc::new(status)));
+    }
+
+    /// Records that the config store does not answer, or that it answers.
+    pub fn set_config_store_failure(&self, error: Option<&FeedError>) {
+        let before = self.config_store_failure();
+        if before.is_none() && error.is_none() {
+            return;
+        }
+        let failure =
+            error.map(|error| OngoingFailure::following(before.as_deref(), self.now(), error.to_string()));
+        self.config_store_failure.store(failure.map(Arc::new));
     }
 
     /// Records a task that ended too early.

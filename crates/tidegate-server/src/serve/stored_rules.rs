@@ -40,6 +40,8 @@ struct KnownRules {
     /// The version of the history. `None` if nothing was pushed, or if the rules come from a copy.
     version: Option<ConfigVersion>,
     rules: LayeredRules,
+    /// The version that the copy has.
+    copied: Option<ConfigVersion>,
     /// The revisions whose files were given to the engine.
     revisions: Vec<u64>,
 }
@@ -139,16 +141,21 @@ impl StoredRules {
         }
         known.rules = self.store.layered(&history, now).await?;
         known.version = history.version();
-        if let Some(path) = &self.copy_path
-            && let Err(error) = write_copy(path, &known.rules)
-        {
-            tracing::error!(
+        Ok(Refreshed::Changed)
+    }
+
+    /// Keeps a copy of the rules. Call it when this node has accepted them: rules of a newer version may have errors for it.
+    pub async fn keep_copy(&self) {
+        let mut known = self.known.lock().await;
+        let Some(path) = self.copy_path.as_deref().filter(|_| known.version != known.copied) else { return };
+        match write_copy(path, &known.rules) {
+            Ok(()) => known.copied = known.version,
+            Err(error) => tracing::error!(
                 "cannot write a copy of the rules to `{}`: {error} (hint: without it, this node cannot start while the config \
                  store is away)",
                 path.display()
-            );
+            ),
         }
-        Ok(Refreshed::Changed)
     }
 
     fn give_files(&self, known: &mut KnownRules, now: Timestamp) {
@@ -163,7 +170,11 @@ fn write_copy(path: &Path, rules: &LayeredRules) -> io::Result<()> {
     let mut file = fs::File::create(&temporary)?;
     file.write_all(&rules.to_copy())?;
     file.sync_all()?;
-    fs::rename(&temporary, path)
+    fs::rename(&temporary, path)?;
+    match path.parent() {
+        Some(directory) => fs::File::open(directory)?.sync_all(),
+        None => Ok(()),
+    }
 }
 
 fn read_copy(path: &Path) -> Result<LayeredRules, String> {
@@ -171,4 +182,40 @@ fn read_copy(path: &Path) -> Result<LayeredRules, String> {
     let file = regular_file::open(path).map_err(|error| error.to_string())?;
     file.take(COPY_BYTES_MAX).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
     LayeredRules::from_copy(&bytes).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate::config::MemoryConfigStore;
+    use tidegate::rules::{Report, RulesText};
+    use tidegate::stored_rules::{EditContext, RulesEdit};
+
+    use super::*;
+
+    /// A newer version may push rules that this one refuses. They must not replace the last good copy.
+    #[tokio::test]
+    async fn the_copy_has_rules_that_were_accepted() {
+        let directory = std::env::temp_dir().join(format!("tidegate-rules-copy-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        let (copy, now) = (directory.join("copy.json"), Timestamp::from_nanos(1));
+        let config: Arc<dyn ConfigStore> = Arc::new(MemoryConfigStore::bounded(1 << 20));
+        let store = RulesStore::new(Arc::clone(&config));
+        let push = async |text: &str| {
+            let edit = RulesEdit::Push(vec![RulesText { name: "a.yaml".into(), text: text.into() }]);
+            let any = |_: &[RulesText]| Ok::<(), Report>(());
+            store.edit(&edit, &EditContext::default(), now, any).await.unwrap();
+        };
+        push("first").await;
+        let stored = StoredRules::start(config, Some(copy.clone()), now).await.unwrap();
+        assert!(!copy.exists());
+        stored.keep_copy().await;
+        let text = || fs::read_to_string(&copy).unwrap();
+        assert!(text().contains("first"), "{}", text());
+        push("second").await;
+        assert_eq!(stored.refresh(now).await.0, Refreshed::Changed);
+        assert!(text().contains("first"), "the rules may still be refused: {}", text());
+        stored.keep_copy().await;
+        assert!(text().contains("second"), "{}", text());
+        fs::remove_dir_all(&directory).unwrap();
+    }
 }

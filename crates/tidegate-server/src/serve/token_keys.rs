@@ -93,7 +93,7 @@ impl TokenKeys {
         let watch = async {
             match (&self.location, &self.client) {
                 (KeyLocation::Url(url), Some(client)) => self.watch_url(&app, url, client).await,
-                (KeyLocation::File(path), _) => self.watch_file(path).await,
+                (KeyLocation::File(path), _) => self.watch_file(&app, path).await,
                 (KeyLocation::Url(_), None) => {}
             }
         };
@@ -103,7 +103,7 @@ impl TokenKeys {
         }
     }
 
-    async fn watch_file(&self, path: &Path) {
+    async fn watch_file(&self, app: &App, path: &Path) {
         let mut last = None;
         loop {
             tokio::time::sleep(FILE_INTERVAL).await;
@@ -111,7 +111,10 @@ impl TokenKeys {
             if last.as_ref() != Some(&text) {
                 match text.as_deref().map_err(Clone::clone).and_then(parse) {
                     Ok(keys) => self.verifier.set_keys(keys),
-                    Err(problem) => warn(path.display(), &problem),
+                    Err(problem) => {
+                        app.metrics.count_token_key_failure();
+                        warn(path.display(), &problem);
+                    }
                 }
                 last = Some(text);
             }
@@ -128,6 +131,7 @@ impl TokenKeys {
                     Ok(keys) => self.verifier.set_keys(keys),
                     Err(problem) => {
                         refresh.failed();
+                        app.metrics.count_token_key_failure();
                         warn(url, &problem);
                     }
                 }

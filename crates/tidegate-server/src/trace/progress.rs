@@ -18,7 +18,7 @@ enum Visibility {
     Hidden,
 }
 
-const TEMPLATE: &str = "{wide_bar} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left";
+const TEMPLATE: &str = "{wide_bar} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left{msg}";
 
 impl Progress {
     /// A bar if standard error is a terminal.
@@ -37,6 +37,16 @@ impl Progress {
 
     fn with_visibility(visibility: Visibility) -> Self {
         Self { bar: ProgressBar::hidden(), visibility }
+    }
+
+    /// Whether the bar is shown. Then its last state stays on the terminal if the process is killed.
+    pub fn is_shown(&self) -> bool {
+        !self.bar.is_hidden()
+    }
+
+    /// Shows a text behind the bar.
+    pub fn show(&self, text: String) {
+        self.bar.set_message(text);
     }
 
     /// Shows how much of `file` was read. A file without a length, such as a named pipe, has no bar.

@@ -18,8 +18,14 @@ pub struct Run {
 
 /// Runs `tidegate` with these arguments and this standard input.
 pub fn tidegate(args: &[&str], input: impl AsRef<[u8]> + Send) -> Run {
+    tidegate_with(args, &[], input)
+}
+
+/// As [`tidegate`], with these variables in the environment.
+pub fn tidegate_with(args: &[&str], variables: &[(&str, &str)], input: impl AsRef<[u8]> + Send) -> Run {
     let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
         .args(args)
+        .envs(variables.iter().copied())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -26,6 +26,11 @@ pub(super) fn queue_key(delay: &DelayLimit<'_>) -> QueueKey {
     key
 }
 
+/// The key that requests in a queue wait for.
+pub(super) fn key_of(queue_key: &[u8]) -> Option<&[u8]> {
+    queue_key.get(size_of::<u64>()..)
+}
+
 /// Forecasts for a limit with counters in memory.
 pub(super) struct DelayForecaster<'a> {
     pub delay: DelayLimit<'a>,

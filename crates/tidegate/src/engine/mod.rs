@@ -51,14 +51,16 @@ mod stages;
 mod wait;
 mod wait_task;
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arc_swap::ArcSwap;
+use foldhash::fast::RandomState;
 use tidegate_core::rules::{Domain, Ruleset, RulesetError, UnknownDomain};
 
 use crate::memory::{MEMORY_BYTES_DEFAULT, MemoryStore};
-use crate::overrides::{KeyName, OverrideCache, ValuePattern};
+use crate::overrides::{KeyName, OverrideCache};
 use crate::queue::{QUEUE_MAX_DEFAULT, QueueGroup, QueueGroups, WaitQueues};
 use crate::store::Store;
 use crate::{Clock, SystemClock};
@@ -194,8 +196,8 @@ impl<C: Clock, S: Store> Engine<C, S> {
         self.inner.overrides.get()
     }
 
-    /// The overrides of these keys have changed: wakes the requests that wait for them. Those that wait for other keys are not
-    /// woken.
+    /// The overrides of these keys have changed: wakes the requests that wait for them, in any rule. Those that wait for other
+    /// keys are not woken.
     pub fn overrides_changed(&self, keys: &[KeyName]) {
         let inner = &*self.inner;
         if keys.is_empty() || inner.queues.waiters() == 0 {
@@ -203,20 +205,12 @@ impl<C: Clock, S: Store> Engine<C, S> {
         }
         // A request that waits compares the count when it is woken, and is then matched again.
         inner.changes.fetch_add(1, Ordering::Release);
-        let rules = self.rules();
-        for KeyName { domain, rule, parts } in keys {
-            let Some(compiled) = rules.domain(domain) else { continue };
-            let Some(named) = compiled.overridable_rules().find(|one| *one.identity == **rule) else {
-                continue;
-            };
-            let value = |part: &tidegate_core::rules::KeyPart| {
-                let value = parts.iter().find(|(name, _)| **name == *part.to_string());
-                value.map(|(_, value)| ValuePattern::literal(value))
-            };
-            for matched in rules.limits_of_key(domain, &named.rule.name, value).unwrap_or_default() {
-                inner.wake_waiters(&matched, &rules);
-            }
-        }
+        // An override may have another window, and so another counter with a queue of its own. Which one it had is not known any
+        // more, so the queues of all counters of a key are woken.
+        let keys: HashSet<_, RandomState> = keys.iter().filter_map(KeyName::key_bytes).collect();
+        inner.queues.wake_changed(inner.clock.now(), |queue| {
+            delay_queue::key_of(queue).is_some_and(|key| keys.contains(key))
+        });
     }
 
     /// The overrides of any key may have changed: wakes all requests that wait.

@@ -2,6 +2,7 @@
 
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use tidegate_core::rules::{MatchedLimits, OnOverrideMiss, Request};
 use tidegate_core::{Charge, ChargedAt, Decision, Nanos, Op, Plan, Timestamp};
@@ -16,6 +17,9 @@ use crate::blocking::block_on;
 use crate::overrides::LoadWait;
 use crate::store::{Ask, AsyncStore, Reply, ReplyFuture, Response, Store};
 use crate::{Clock, LeaseToken, Release, Renewal, StoreError, Timer};
+
+/// How long a reset waits for the overrides of its keys.
+const RESET_LOAD_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The decision for a charge without rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,7 +122,18 @@ where
     }
 
     /// Removes the state of the keys of these limits, which must be of these rules.
+    ///
+    /// If a key has an override with another window, the counter of that window is reset too.
     pub async fn reset_limits(&self, rules: ActiveRules, matched: MatchedLimits) -> Result<(), EngineError> {
+        let rules = rules.into_owned();
+        if let Some(overrides) = self.inner.overrides.get().filter(|overrides| !overrides.is_empty()) {
+            if let Some(load) = overrides.load_within(&rules, &matched, RESET_LOAD_TIMEOUT) {
+                load.await;
+            }
+            let mut overridden = matched.clone();
+            overridden.override_values(&rules, self.inner.clock.now(), &**overrides);
+            self.start_change_of(rules.clone(), overridden, Op::Reset, None)?.finish(self).await?;
+        }
         self.start_change_of(rules, matched, Op::Reset, None)?.finish(self).await.map(drop)
     }
 }
@@ -149,6 +164,7 @@ where
         task.match_request(&self.inner, decided.answer.rules(), request);
         if let Some(wait) = self.apply_overrides(&mut task, &decided, request, on_miss) {
             let (engine, request) = (self.clone(), RequestCopy::from_request(request));
+            let deadline = task.session.start_deadline(&self.inner).or(deadline);
             return DecideFuture::later(async move {
                 wait.await;
                 let on_miss = OnOverrideMiss::Default;
@@ -293,9 +309,15 @@ impl<C: Clock, S: Store> Engine<C, S> {
     ) -> Result<PendingChange, EngineError> {
         let rules = self.rules();
         let mut matched = rules.matched_limits(request);
-        if let Some(overrides) = self.inner.overrides.get() {
+        if let Some(overrides) = self.inner.overrides.get().filter(|overrides| !overrides.is_empty()) {
+            let is_of_lease = matches!(op, Op::Renew { .. } | Op::Release { .. });
+            let by_rules = is_of_lease.then(|| matched.clone());
             // The request was decided a moment ago, so its overrides are loaded.
             matched.override_limits(&rules, request, self.inner.clock.now(), &**overrides);
+            if let Some(by_rules) = by_rules {
+                // A lease is held whether its key has been banned since or not.
+                matched.add_replaced(&by_rules);
+            }
         }
         self.start_change_of(rules, matched, op, deadline)
     }

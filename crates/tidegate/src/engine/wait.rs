@@ -179,7 +179,7 @@ where
         max_wait: Option<Duration>,
         stages: StageTimer,
     ) -> DecideFuture {
-        self.decide_op_with(request, op, at, max_wait, stages, OnOverrideMiss::Wait)
+        self.decide_op_with(request, op, at, max_wait, stages, OverrideLoads::Waits)
     }
 
     #[inline]
@@ -190,12 +190,19 @@ where
         at: Option<Timestamp>,
         max_wait: Option<Duration>,
         stages: StageTimer,
-        on_miss: OnOverrideMiss,
+        loads: OverrideLoads,
     ) -> DecideFuture {
         // Read the count before the rules, so that a change in between is noticed.
         let changes = self.inner.changes();
         let mut decided = DecideOutput::undecided(self.rules());
         let mut task = DecideTask::new(op, Timestamp::from_nanos(0), stages);
+        let on_miss = match loads {
+            OverrideLoads::Waits => OnOverrideMiss::Wait,
+            OverrideLoads::Waited { deadline } => {
+                task.session.set_deadline(deadline);
+                OnOverrideMiss::Default
+            }
+        };
         match self.first_step(request, at, on_miss, &mut task, &mut decided) {
             Ok(()) => DecideFuture::now(decided),
             Err(undecided) => self.continue_later(request, undecided, task, decided, changes, max_wait),
@@ -251,13 +258,14 @@ where
             Undecided::Pending(pending) => self.finish_later(pending, task, decided),
             Undecided::LoadOverrides(wait) => {
                 let (engine, request) = (self.clone(), RequestCopy::from_request(request));
-                let (op, stages) = (task.op, task.session.stages);
+                let (op, mut session) = (task.op, task.session);
+                let loads = OverrideLoads::Waited { deadline: session.start_deadline(&self.inner) };
+                let stages = session.stages;
                 DecideFuture::later(async move {
                     wait.await;
-                    let on_miss = OnOverrideMiss::Default;
                     request
                         .with_request(|request| {
-                            engine.decide_op_with(request, op, None, max_wait, stages, on_miss)
+                            engine.decide_op_with(request, op, None, max_wait, stages, loads)
                         })
                         .await
                 })
@@ -297,6 +305,16 @@ where
         let request = RequestCopy::from_request(request);
         DecideFuture::later(wait(self.clone(), request, task, rules.into_owned(), changes, deadline))
     }
+}
+
+/// Whether a decision waits for overrides that have to be loaded.
+#[derive(Clone, Copy)]
+enum OverrideLoads {
+    Waits,
+    /// It has waited. The store has to answer by the deadline that began before.
+    Waited {
+        deadline: Option<Timestamp>,
+    },
 }
 
 /// Why a request is not decided immediately.
@@ -344,6 +362,7 @@ where
             task.apply_overrides(inner, &rules, request)
         });
         if let Some(load) = load {
+            task.session.start_deadline(inner);
             load.await;
             request.with_request(|request| task.apply_loaded_overrides(inner, &rules, request));
         }

@@ -74,8 +74,15 @@ impl ClientAddress {
     }
 
     /// The name of the header that is read, in lower case. `None` if only the peer counts.
+    #[inline]
     pub fn header_name(&self) -> Option<&'static str> {
-        (self.trusted != Trusted::Hops(0)).then_some(self.header.name())
+        (!matches!(self.trusted, Trusted::Hops(0))).then_some(self.header.name())
+    }
+
+    /// The address of a client that is the peer.
+    #[inline]
+    pub(super) fn of_peer(peer: Option<IpAddr>) -> Option<IpAddr> {
+        peer.map(|address| address.to_canonical())
     }
 
     /// The address of the client. IPv4-mapped IPv6 becomes IPv4.
@@ -87,7 +94,7 @@ impl ClientAddress {
         V: IntoIterator<Item = &'v [u8]>,
         V::IntoIter: DoubleEndedIterator,
     {
-        let peer = peer.map(|address| address.to_canonical());
+        let peer = Self::of_peer(peer);
         let mut addresses = forwarded::addresses_from_last(self.header, values.into_iter());
         match &self.trusted {
             Trusted::Hops(0) => peer,

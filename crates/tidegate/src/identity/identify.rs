@@ -95,11 +95,22 @@ impl Identity {
     }
 
     /// The address of the client.
+    #[inline(always)]
     pub fn client_address(&self, peer: Option<IpAddr>, headers: &(impl Headers + ?Sized)) -> Option<IpAddr> {
         match self.client_address.header_name() {
-            Some(name) => self.client_address.find(peer, headers.values(name)),
-            None => self.client_address.find(peer, []),
+            Some(name) => self.forwarded_address(peer, headers, name),
+            None => ClientAddress::of_peer(peer),
         }
+    }
+
+    #[inline(never)]
+    fn forwarded_address(
+        &self,
+        peer: Option<IpAddr>,
+        headers: &(impl Headers + ?Sized),
+        name: &str,
+    ) -> Option<IpAddr> {
+        self.client_address.find(peer, headers.values(name))
     }
 
     /// The attributes of a request. Of the headers only those that `named` has are read, and `user`, `tenant` and

@@ -4,16 +4,20 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::hash::{BuildHasher as _, Hash as _, Hasher as _};
+use std::hash::{BuildHasher as _, Hash, Hasher as _};
 use std::net::IpAddr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use foldhash::quality::RandomState;
-use tidegate_core::rules::{Descriptor, KeyPart, KeySpec, key_value, parse_client_address};
+use tidegate_core::rules::{
+    Attribute, Descriptor, KeyPart, KeySpec, LimitAnswer, Pattern, Rule, key_value, parse_client_address,
+};
 
 use super::{ClientAddress, ForwardedHeader, Headers};
 
+/// The keys of one in this many requests are looked at.
+const OBSERVED_EVERY: u32 = 64;
 /// The headers of this many requests are looked at.
 const HEADERS_REQUESTS_MAX: u32 = 10_000;
 /// After this many observed requests with the same key, it is reported.
@@ -41,6 +45,8 @@ pub struct SelfChecks {
     found_raw_ipv6: AtomicBool,
     /// Requests whose headers were looked at. Threads may overwrite each other: it is a bound, not a count.
     headers_seen: AtomicU32,
+    /// Requests whose keys might have been looked at, with the same restriction.
+    keys_seen: AtomicU32,
     watched: Mutex<HashMap<u64, WatchedKey>>,
     hasher: RandomState,
 }
@@ -71,14 +77,60 @@ impl SelfChecks {
         (is_forwarded && is_first(&self.found_forwarded)).then_some(SelfCheck::ForwardedUntrusted)
     }
 
-    /// Looks at the key of a request for a limit, which `limit` names. A sample of requests is enough.
-    pub fn observe_key(&self, limit: &str, key: &KeySpec, descriptor: &Descriptor<'_>) -> Option<SelfCheck> {
-        if key.parts().is_empty() {
+    /// Looks at the keys of some requests: those of the limits of a request that was decided. Calls `report` for what it
+    /// finds.
+    #[inline]
+    pub fn observe_limits<'l>(
+        &self,
+        limits: impl IntoIterator<Item = LimitAnswer<'l>>,
+        descriptor: &Descriptor<'_>,
+        mut report: impl FnMut(SelfCheck, &LimitAnswer<'l>),
+    ) {
+        if self.next_in_sample().is_none() {
+            return;
+        }
+        for limit in limits {
+            let name = (&limit.rule.name, limit.id);
+            if let Some(found) = self.observe_key(name, limit.rule, &limit.limit.key, descriptor) {
+                report(found, &limit);
+            }
+        }
+    }
+
+    /// Whether to look at the keys of this request.
+    #[inline]
+    fn next_in_sample(&self) -> Option<()> {
+        let seen = self.keys_seen.load(Ordering::Relaxed);
+        self.keys_seen.store(seen.wrapping_add(1), Ordering::Relaxed);
+        seen.is_multiple_of(OBSERVED_EVERY).then_some(())
+    }
+
+    /// Looks at the keys of some requests: the key of a request to a limiter that has one key for each request.
+    #[cfg(feature = "tower")]
+    pub(crate) fn observe_limiter_key(&self, key: &[u8]) -> Option<SelfCheck> {
+        // Without a key there is nothing to separate.
+        if key.is_empty() || self.has_found_all() || self.next_in_sample().is_none() {
             return None;
         }
-        let found_all =
-            [&self.found_raw_ipv6, &self.found_one_key].iter().all(|found| found.load(Ordering::Relaxed));
-        if found_all {
+        if str::from_utf8(key).is_ok_and(is_ipv6) && is_first(&self.found_raw_ipv6) {
+            return Some(SelfCheck::RawIpv6Key);
+        }
+        let is_one_key = self.watch(0, self.hasher.hash_one(key));
+        (is_one_key && is_first(&self.found_one_key)).then_some(SelfCheck::OneKey)
+    }
+
+    fn has_found_all(&self) -> bool {
+        [&self.found_raw_ipv6, &self.found_one_key].iter().all(|found| found.load(Ordering::Relaxed))
+    }
+
+    fn observe_key(
+        &self,
+        limit: impl Hash,
+        rule: &Rule,
+        key: &KeySpec,
+        descriptor: &Descriptor<'_>,
+    ) -> Option<SelfCheck> {
+        if key.parts().is_empty() || self.has_found_all() {
             return None;
         }
         let mut hasher = self.hasher.build_hasher();
@@ -92,7 +144,8 @@ impl SelfChecks {
         if has_raw_ipv6 && is_first(&self.found_raw_ipv6) {
             return Some(SelfCheck::RawIpv6Key);
         }
-        let is_one_key = self.watch(self.hasher.hash_one(limit), hasher.finish());
+        let is_one_key = !key.parts().iter().all(|part| is_fixed(part, rule))
+            && self.watch(self.hasher.hash_one(limit), hasher.finish());
         (is_one_key && is_first(&self.found_one_key)).then_some(SelfCheck::OneKey)
     }
 
@@ -113,6 +166,23 @@ impl SelfChecks {
                 false
             }
         }
+    }
+}
+
+/// Whether the rule matches only requests that have the same value for this part.
+fn is_fixed(part: &KeyPart, rule: &Rule) -> bool {
+    let is_exact = |attribute: &Attribute| {
+        let mut conditions = rule.conditions.iter();
+        conditions.any(|known| known.attribute == *attribute && matches!(known.pattern, Pattern::Exact(_)))
+    };
+    match part {
+        KeyPart::Attribute(attribute) => is_exact(attribute),
+        KeyPart::PathSegment { .. } => is_exact(&Attribute::Path),
+        KeyPart::Entry(index) => {
+            let entry = rule.entries.as_ref().and_then(|entries| entries.patterns.get(*index));
+            entry.is_some_and(|(_, pattern)| matches!(pattern, Pattern::Exact(_)))
+        }
+        KeyPart::Address { .. } | KeyPart::EntryName(_) => false,
     }
 }
 
@@ -144,7 +214,7 @@ impl fmt::Display for SelfCheck {
                  one client (hint: set the number of trusted hops)"
             }
             Self::OneKey => {
-                "all requests so far have the same key, so they share one counter (hint: check where the attribute comes \
+                "all requests so far have the same key for a limit, so they share one counter (hint: check where the attribute comes \
                  from; behind a proxy, set the number of trusted hops)"
             }
             Self::RawIpv6Key => {
@@ -157,7 +227,7 @@ impl fmt::Display for SelfCheck {
 
 #[cfg(test)]
 mod tests {
-    use tidegate_core::rules::{Attribute, Entry};
+    use tidegate_core::rules::{Condition, Entry};
 
     use super::*;
 
@@ -167,7 +237,7 @@ mod tests {
 
     fn observe(checks: &SelfChecks, key: &KeySpec, value: &str) -> Option<SelfCheck> {
         let entries = ["user", "ip"].map(|key| Entry { key, value });
-        checks.observe_key("rule", key, &Descriptor::new(&entries, 1))
+        checks.observe_key("limit", &Rule::default(), key, &Descriptor::new(&entries, 1))
     }
 
     #[test]
@@ -195,7 +265,23 @@ mod tests {
         let mut at = (1..=3 * ONE_KEY_REQUESTS).filter(|_| observe(&checks, &user_key(), "ann").is_some());
         assert_eq!((at.next(), at.next()), (Some(ONE_KEY_REQUESTS), None));
         // Without a key there is nothing to separate.
-        assert_eq!(checks.observe_key("all", &KeySpec::default(), &Descriptor::new(&[], 1)), None);
+        let none = checks.observe_key("all", &Rule::default(), &KeySpec::default(), &Descriptor::new(&[], 1));
+        assert_eq!(none, None);
+    }
+
+    #[test]
+    fn a_rule_for_one_key_is_not_reported() {
+        let condition = |pattern| Condition { attribute: Attribute::from_name("user"), pattern };
+        let findings = |pattern| {
+            let rule = Rule { conditions: vec![condition(pattern)], ..Rule::default() };
+            let (checks, entries) = (SelfChecks::default(), [Entry { key: "user", value: "ann" }]);
+            let descriptor = Descriptor::new(&entries, 1);
+            let findings =
+                (0..ONE_KEY_REQUESTS).filter_map(|_| checks.observe_key(1, &rule, &user_key(), &descriptor));
+            findings.count()
+        };
+        assert_eq!(findings(Pattern::Exact("ann".into())), 0);
+        assert_eq!(findings(Pattern::Prefix("a".into())), 1);
     }
 
     #[test]
@@ -215,7 +301,7 @@ mod tests {
         let checks = SelfChecks::default();
         let entries = [Entry { key: "user", value: "ann" }];
         for number in 0..2 * WATCHED_LIMITS_MAX {
-            checks.observe_key(&number.to_string(), &user_key(), &Descriptor::new(&entries, 1));
+            checks.observe_key(number, &Rule::default(), &user_key(), &Descriptor::new(&entries, 1));
         }
         assert_eq!(checks.watched.lock().unwrap().len(), WATCHED_LIMITS_MAX);
     }

@@ -143,6 +143,13 @@ impl<C: Clock, S: Store> Limiter<C, S> {
         self.limits.active_counters(now).map(Counter::limit)
     }
 
+    /// The limits, if they are the same at all times: none of them expires.
+    #[cfg(feature = "tower")]
+    pub(crate) fn unchanging_limits(&self) -> Option<impl Iterator<Item = &Limit>> {
+        let limits = self.limits.counters.iter().map(Counter::limit);
+        self.limits.superseded.is_empty().then_some(limits)
+    }
+
     /// This limiter with other limits, over the same counters. Both may run side by side, so a program can swap one for
     /// the other while requests are in flight. Requests that wait for this limiter continue to wait for it.
     ///

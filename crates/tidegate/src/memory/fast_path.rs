@@ -71,6 +71,15 @@ impl MemoryStore {
         decided(self.check_charge_slow(*charge, tag, now, miss))
     }
 
+    /// Loads the memory that a charge on this key needs first. The processor then waits for it together with other loads that it
+    /// has begun.
+    #[cfg(feature = "rules")]
+    #[inline]
+    pub(crate) fn touch(&self, counter: &Counter, key: &[u8]) {
+        let tag = self.seed.tag(counter.id(), key);
+        black_box(self.table.page_of(tag).touch(tag));
+    }
+
     /// Decides a charge on each key, in order, as [`check_charge`](Self::check_charge) does.
     ///
     /// Before it decides about a batch of keys, it loads the memory of all of them, without a branch. The processor waits for

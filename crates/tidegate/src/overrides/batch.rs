@@ -3,24 +3,22 @@
 //! The records of all keys that may have one are read, some at a time, and are written back in one call, each on the condition
 //! that no other edit came between. A key with such an edit is set again by itself.
 
-use std::future::{Future, poll_fn, ready};
-use std::pin::Pin;
-use std::task::Poll;
+use std::future::ready;
 
 use indexmap::IndexMap;
 use tidegate_core::Timestamp;
 use tidegate_core::rules::Override;
 
 use super::edit_error::EditError;
-use super::editor::{EditedOverride, OverrideEditor, Replaced, current_overrides, encode};
-use super::place::{OverrideChange, OverridePlace, ResolvedPlace};
-use super::record;
+use super::editor::{
+    EditedOverride, OverrideEditor, Replaced, current_overrides, encode, kept_blocks, too_many_wildcards,
+};
+use super::join_all::{AT_ONCE_MAX, join_all};
+use super::place::{OverrideChange, OverridePlace, ReplacedOverride, ResolvedPlace};
+use super::record::{self, OVERRIDES_MAX};
 use crate::config::{
     CONFIG_WRITES_MAX, ConfigEntry, ConfigStoreError, ConfigVersion, ConfigWrite, WriteCondition, WriteResult,
 };
-
-/// How many records are read at the same time.
-const READS_AT_ONCE: usize = 64;
 
 /// An override and what it is to be.
 pub type BatchEdit = (OverridePlace, OverrideChange);
@@ -33,6 +31,13 @@ struct PreparedEdit {
     position: usize,
     before: Option<Override>,
     after: Override,
+    kept_blocks: Vec<Override>,
+}
+
+/// The edits of a key, and its overrides after them.
+struct PreparedKey {
+    edits: Vec<PreparedEdit>,
+    overrides: Vec<Override>,
 }
 
 impl OverrideEditor<'_> {
@@ -44,10 +49,18 @@ impl OverrideEditor<'_> {
     ) -> Vec<Result<EditedOverride, EditError>> {
         let mut results: Vec<Option<Result<EditedOverride, EditError>>> = Vec::new();
         let mut keys: IndexMap<Box<str>, KeyEdits<'_>, foldhash::fast::RandomState> = IndexMap::default();
+        let mut new_wildcards = 0;
         for (position, (place, change)) in edits.iter().enumerate() {
             let resolved = ResolvedPlace::resolve(self.rules, place).and_then(|resolved| {
                 resolved.check(place, change, now)?;
-                Ok((encode(&resolved.name)?, resolved))
+                let id = encode(&resolved.name)?;
+                if !keys.contains_key(&id) && resolved.name.is_wildcard() {
+                    if !self.cache.has_room_for(&resolved.name, &id, new_wildcards) {
+                        return Err(too_many_wildcards());
+                    }
+                    new_wildcards += 1;
+                }
+                Ok((id, resolved))
             });
             match resolved {
                 Ok((id, resolved)) => {
@@ -90,27 +103,31 @@ impl OverrideEditor<'_> {
         };
         let mut prepared = prepared.into_iter();
         let mut written = written.into_iter();
+        let mut put = Vec::with_capacity(keys.len());
         for (_, key_edits) in keys {
-            let (prepared, written) = (prepared.next().unwrap_or_default(), written.next());
-            let Some(WriteResult::Written(version)) = written else {
+            let (Some(prepared), Some(WriteResult::Written(version))) = (prepared.next(), written.next())
+            else {
                 for (position, _) in key_edits {
                     let (place, change) = &edits[*position];
                     results[*position] = Some(self.set(place, change, None, now).await);
                 }
                 continue;
             };
-            for (PreparedEdit { position, before, after }, (_, resolved)) in
-                prepared.into_iter().zip(key_edits)
-            {
-                self.cache.forget_key(&resolved.name);
-                results[position] = Some(Ok(EditedOverride {
+            let PreparedKey { edits: of_key, overrides } = prepared;
+            if let Some((_, resolved)) = key_edits.first() {
+                put.push((&resolved.name, version.get(), Some(overrides)));
+            }
+            for (edit, (_, resolved)) in of_key.into_iter().zip(key_edits) {
+                results[edit.position] = Some(Ok(EditedOverride {
                     name: resolved.name.clone(),
                     version: version.get(),
-                    before: before.filter(|before| !before.is_leftover()),
-                    after: Some(after),
+                    before: edit.before.filter(|before| !before.is_leftover()),
+                    after: Some(edit.after),
+                    kept_blocks: edit.kept_blocks,
                 }));
             }
         }
+        self.cache.put_keys(put);
     }
 
     async fn write_keys(
@@ -118,9 +135,9 @@ impl OverrideEditor<'_> {
         edits: &[BatchEdit],
         keys: &[(Box<str>, KeyEdits<'_>)],
         now: Timestamp,
-    ) -> Result<(Vec<Vec<PreparedEdit>>, Vec<WriteResult>), ConfigStoreError> {
+    ) -> Result<(Vec<PreparedKey>, Vec<WriteResult>), ConfigStoreError> {
         let (mut writes, mut prepared) = (Vec::with_capacity(keys.len()), Vec::with_capacity(keys.len()));
-        for some in keys.chunks(READS_AT_ONCE) {
+        for some in keys.chunks(AT_ONCE_MAX) {
             // If a key has a record that this node does not know of, its write has a conflict.
             let reads = some.iter().map(|(id, key_edits)| match key_edits.first() {
                 Some((_, resolved)) if self.cache.may_have_overrides(&resolved.name) => {
@@ -130,7 +147,7 @@ impl OverrideEditor<'_> {
             });
             let reads = reads.collect();
             for ((id, key_edits), entry) in some.iter().zip(join_all(reads).await) {
-                let (write, of_key) = prepare(edits, id, key_edits, entry?.as_ref(), now);
+                let (write, of_key) = self.prepare(edits, id, key_edits, entry?.as_ref(), now);
                 writes.push(write);
                 prepared.push(of_key);
             }
@@ -138,49 +155,40 @@ impl OverrideEditor<'_> {
         let written = self.cache.store().write(&writes).await?;
         Ok((prepared, written))
     }
-}
 
-/// Applies the edits of one key to its record.
-fn prepare(
-    edits: &[BatchEdit],
-    id: &str,
-    key_edits: &[(usize, ResolvedPlace<'_>)],
-    entry: Option<&ConfigEntry>,
-    now: Timestamp,
-) -> (ConfigWrite, Vec<PreparedEdit>) {
-    let version: Option<ConfigVersion> = entry.map(|entry| entry.version);
-    let current = entry.map(current_overrides).transpose();
-    let is_newer = current.is_err();
-    let mut overrides = current.ok().flatten().flatten().unwrap_or_default();
-    let mut prepared = Vec::with_capacity(key_edits.len());
-    for (position, resolved) in key_edits {
-        let (place, change) = &edits[*position];
-        let before = Replaced::Place(place).take_from(&mut overrides);
-        let after = resolved.changed(place, change, before.as_ref(), now);
-        overrides.push(after.clone());
-        prepared.push(PreparedEdit { position: *position, before, after });
-    }
-    // A record of a newer version is kept: this write has a conflict, and the single edit that follows is refused.
-    let version = version.filter(|_| !is_newer);
-    let condition = version.map_or(WriteCondition::Absent, WriteCondition::Version);
-    (ConfigWrite { key: id.into(), value: Some(record::encode(&overrides)), condition }, prepared)
-}
-
-/// Waits for a few futures at the same time. Each wake-up polls all that are pending.
-async fn join_all<'a, T>(mut futures: Vec<Pin<Box<dyn Future<Output = T> + Send + 'a>>>) -> Vec<T> {
-    let mut outputs: Vec<Option<T>> = futures.iter().map(|_| None).collect();
-    poll_fn(|context| {
-        let mut all = Poll::Ready(());
-        for (future, output) in futures.iter_mut().zip(&mut outputs) {
-            if output.is_none() {
-                match future.as_mut().poll(context) {
-                    Poll::Ready(ready) => *output = Some(ready),
-                    Poll::Pending => all = Poll::Pending,
-                }
-            }
+    /// Applies the edits of one key to its record.
+    fn prepare(
+        &self,
+        edits: &[BatchEdit],
+        id: &str,
+        key_edits: &[(usize, ResolvedPlace<'_>)],
+        entry: Option<&ConfigEntry>,
+        now: Timestamp,
+    ) -> (ConfigWrite, PreparedKey) {
+        let version: Option<ConfigVersion> = entry.map(|entry| entry.version);
+        let current = entry.map(current_overrides).transpose();
+        let is_newer = current.is_err();
+        let mut overrides = current.ok().flatten().flatten().unwrap_or_default();
+        let mut prepared = Vec::with_capacity(key_edits.len());
+        for (position, resolved) in key_edits {
+            let (place, change) = &edits[*position];
+            let before = Replaced::by(place, change).take_from(&mut overrides);
+            let inherited = self.inherited(&resolved.name, place, now);
+            let replaced = ReplacedOverride { before: before.as_ref(), inherited };
+            let after = resolved.changed(place, change, &replaced, now);
+            let kept_blocks = kept_blocks(&overrides);
+            overrides.push(after.clone());
+            prepared.push(PreparedEdit { position: *position, before, after, kept_blocks });
         }
-        all
-    })
-    .await;
-    outputs.into_iter().flatten().collect()
+        // A record of a newer version is kept, and one that is too long is not written: this write has a conflict, and the
+        // single edits that follow are refused.
+        let is_refused = is_newer || overrides.len() > OVERRIDES_MAX;
+        let condition = match version {
+            _ if is_refused => WriteCondition::Version(ConfigVersion::ZERO),
+            Some(version) => WriteCondition::Version(version),
+            None => WriteCondition::Absent,
+        };
+        let write = ConfigWrite { key: id.into(), value: Some(record::encode(&overrides)), condition };
+        (write, PreparedKey { edits: prepared, overrides })
+    }
 }

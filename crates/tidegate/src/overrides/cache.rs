@@ -14,8 +14,8 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use tidegate_core::Timestamp;
 use tidegate_core::rules::{
-    FoundEntry, FoundOverrides, Override, OverrideHint, OverrideLookup, OverrideScope, OverrideSource,
-    OverrideTarget, Ruleset,
+    Descriptor, FoundEntry, FoundOverrides, Override, OverrideHint, OverrideLookup, OverrideScope,
+    OverrideSource, OverrideTarget, Ruleset, key_value,
 };
 
 use super::feed::{FeedChanges, FeedPosition, FeedState};
@@ -23,20 +23,20 @@ use super::key_filter::KeyFilter;
 use super::key_name::KeyName;
 use super::key_table::{CachedKey, KeyHash, KeyTable};
 use super::loader::{Loader, Spawn};
-use super::wildcards::Wildcards;
+use super::wildcards::{WildcardChange, Wildcards};
 use crate::config::ConfigStore;
 use crate::memory::Seed;
 
 /// The default of how much memory the cache takes.
 const CACHE_BYTES_DEFAULT: u64 = 64 << 20;
-/// The default of how much memory the filter takes: room for 89 million keys.
+/// The default of how much memory the filter takes: room for 67 million keys.
 const FILTER_BYTES_MAX_DEFAULT: usize = 128 << 20;
 /// The default of how long a decision waits for the config store.
 const LOAD_TIMEOUT_DEFAULT: Duration = Duration::from_millis(5);
 /// How old an entry is when it is read again.
 const REFRESH_AFTER_S: u32 = 600;
-/// How many changed keys are read again at once. They are read one after the other, so not for longer than a second.
-const CHANGED_REFRESHES_MAX: usize = 64;
+/// How many changed keys are read again by the next poll. Those are read some at a time, so not for longer than a second.
+const CHANGED_REFRESHES_MAX: usize = 640;
 
 /// The overrides that decisions use.
 pub struct OverrideCache {
@@ -46,6 +46,8 @@ pub struct OverrideCache {
     place_seed: Seed,
     check_seed: Seed,
     wildcards: ArcSwap<Wildcards>,
+    /// Held while wildcards change.
+    wildcard_changes: Mutex<()>,
     has_wildcards: AtomicBool,
     /// Whether the store has overrides of exact keys, as far as the feed knows. While it has none, nothing is looked up.
     has_exact: AtomicBool,
@@ -70,6 +72,8 @@ pub struct OverrideCacheBuilder {
 /// What the cache has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OverrideCacheStats {
+    /// Keys that were in the cache when a decision looked them up.
+    pub hits: u64,
     /// Keys that had to be loaded.
     pub misses: u64,
     /// Loads that were started.
@@ -78,6 +82,8 @@ pub struct OverrideCacheStats {
     pub load_errors: u64,
     /// Records that cannot be used.
     pub unusable_records: u64,
+    /// Overrides that this node deleted after they had ended.
+    pub purged: u64,
     /// Keys in the cache, with and without overrides.
     pub entries: u64,
     /// The memory that they take.
@@ -98,6 +104,7 @@ pub(super) struct Counts {
     pub loads: AtomicU64,
     pub load_errors: AtomicU64,
     pub unusable_records: AtomicU64,
+    purged: AtomicU64,
 }
 
 impl OverrideCacheBuilder {
@@ -129,6 +136,7 @@ impl OverrideCacheBuilder {
             place_seed: Seed::random(),
             check_seed: Seed::random(),
             wildcards: ArcSwap::default(),
+            wildcard_changes: Mutex::default(),
             has_wildcards: AtomicBool::new(false),
             has_exact: AtomicBool::new(true),
             filter: KeyFilter::new(self.filter_bytes_max),
@@ -164,15 +172,17 @@ impl OverrideCache {
     /// What the cache has done.
     pub fn stats(&self) -> OverrideCacheStats {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let Counts { misses, loads, load_errors, unusable_records } = &self.counts;
-        let (size, followed_ms) = (self.keys.size(), load(&self.followed_ms));
+        let Counts { misses, loads, load_errors, unusable_records, purged } = &self.counts;
+        let (table, followed_ms) = (self.keys.stats(), load(&self.followed_ms));
         OverrideCacheStats {
+            hits: table.hits,
             misses: load(misses),
             loads: load(loads),
             load_errors: load(load_errors),
             unusable_records: load(unusable_records),
-            entries: size.keys,
-            bytes: size.bytes,
+            purged: load(purged),
+            entries: table.keys,
+            bytes: table.bytes,
             wildcards: self.wildcards.load().len() as u64,
             filter_bytes: self.filter.bytes() as u64,
             is_filter_built: self.filter.is_built(),
@@ -182,7 +192,7 @@ impl OverrideCache {
 
     /// Whether no key has an override, as far as the feed knows.
     #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         !self.has_exact.load(Ordering::Acquire) && !self.has_wildcards.load(Ordering::Acquire)
     }
 
@@ -223,31 +233,41 @@ impl OverrideCache {
             overrides.iter_mut().for_each(|one| one.set_at = Timestamp::default());
             Arc::new(overrides.into())
         });
-        CachedKey { overrides, version, loaded_s: self.now_s(), is_refreshing: false }
+        CachedKey { overrides, version, loaded_s: self.now_s(), is_refreshing: false, is_stale: false }
     }
 
     #[inline]
-    fn is_old(&self, cached: &CachedKey) -> bool {
-        self.now_s().wrapping_sub(cached.loaded_s).cast_signed() > REFRESH_AFTER_S.cast_signed()
-    }
-
-    /// Forgets what is known about a key, which may have got overrides. It is loaded again when it is used.
-    pub fn forget_key(&self, name: &KeyName) {
-        let Some(hash) = self.key_may_exist(name) else { return };
-        let loads = self.loader.loads();
-        if let Some(load) = loads.get(&hash.place) {
-            load.mark_stale();
-        }
-        self.keys.remove(hash);
-        drop(loads);
+    fn is_old(&self, loaded_s: u32) -> bool {
+        self.now_s().wrapping_sub(loaded_s).cast_signed() > REFRESH_AFTER_S.cast_signed()
     }
 
     /// Puts what this node has written, so that its next decision uses it, however slow the store is.
     pub(super) fn put_key(&self, name: &KeyName, version: u64, overrides: Option<Vec<Override>>) {
-        // Wildcards are in the list of all wildcards.
-        if name.is_wildcard() {
-            return;
+        self.put_keys(vec![(name, version, overrides)]);
+    }
+
+    /// As [`put_key`](Self::put_key), for the keys of an import.
+    pub(super) fn put_keys(&self, keys: Vec<(&KeyName, u64, Option<Vec<Override>>)>) {
+        let mut wildcards = Vec::new();
+        for (name, version, overrides) in keys {
+            if !name.is_wildcard() {
+                self.put_exact(name, version, overrides);
+            } else if let Ok(id) = name.encode() {
+                let wildcard = Some(id.clone().into());
+                let entry = |overrides: Vec<Override>| FoundEntry {
+                    overrides: Arc::new(overrides.into()),
+                    version,
+                    wildcard,
+                };
+                wildcards.push(WildcardChange { id, version, overrides: overrides.map(entry) });
+            }
         }
+        if !wildcards.is_empty() {
+            self.change_wildcards(wildcards, &mut FeedChanges::default());
+        }
+    }
+
+    fn put_exact(&self, name: &KeyName, version: u64, overrides: Option<Vec<Override>>) {
         let Some(hash) = self.key_may_exist(name) else { return };
         let loads = self.loader.loads();
         if let Some(load) = loads.get(&hash.place) {
@@ -259,8 +279,26 @@ impl OverrideCache {
         drop(loads);
     }
 
+    /// Whether a key may get an override: there is a bound on wildcards. `more` are about to be added.
+    pub(super) fn has_room_for(&self, name: &KeyName, id: &str, more: usize) -> bool {
+        let wildcards = self.wildcards.load();
+        !name.is_wildcard() || wildcards.contains(id) || wildcards.len() + more < super::WILDCARDS_MAX
+    }
+
+    /// The wildcards that a key matches, or the text of a wildcard, without itself.
+    pub(super) fn wildcards_of(&self, name: &KeyName) -> Vec<FoundEntry> {
+        if !self.has_wildcards.load(Ordering::Acquire) {
+            return Vec::new();
+        }
+        let (Some(key), Ok(id)) = (name.key_bytes(), name.encode()) else { return Vec::new() };
+        let mut found = self.wildcards.load().find(name.scope(), &key, |_| None);
+        found.retain(|entry| entry.wildcard.as_deref() != Some(&*id));
+        found
+    }
+
     /// A key has changed. What is known about it is used until it is read again, which [`refresh_old`](Self::refresh_old) does
-    /// for some keys; the others are loaded when they are used.
+    /// for some keys. The others are loaded when they are used: requests wait for the load, and use what was known if the store
+    /// is too slow.
     pub(super) fn key_changed(&self, name: &KeyName, id: &str, version: u64) {
         let Some(hash) = self.key_may_exist(name) else { return };
         let loads = self.loader.loads();
@@ -271,7 +309,8 @@ impl OverrideCache {
         // A newer one is an edit of this node.
         let is_older = self.keys.version(hash).is_some_and(|known| known < version);
         if is_older && !self.loader.read_again(id, CHANGED_REFRESHES_MAX) {
-            self.keys.remove(hash);
+            let long_ago_s = self.now_s().wrapping_sub(REFRESH_AFTER_S + 1);
+            self.keys.set_stale(hash, long_ago_s);
         }
         drop(loads);
     }
@@ -296,31 +335,45 @@ impl OverrideCache {
         drop(loads);
     }
 
-    pub(super) fn change_wildcards(
-        &self,
-        changes: Vec<(Box<str>, Option<FoundEntry>)>,
-        seen: &mut FeedChanges,
-    ) {
-        let (wildcards, refused) = self.wildcards.load().with_changes(changes);
-        self.set_wildcards(wildcards, refused, seen);
+    pub(super) fn change_wildcards(&self, changes: Vec<WildcardChange>, seen: &mut FeedChanges) {
+        let one_at_a_time = self.wildcard_changes.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((wildcards, refused)) = self.wildcards.load().with_changes(changes) {
+            self.set_wildcards(wildcards, refused, seen);
+        }
+        drop(one_at_a_time);
     }
 
-    pub(super) fn replace_wildcards(&self, all: Vec<(Box<str>, Option<FoundEntry>)>, seen: &mut FeedChanges) {
-        let (wildcards, refused) = Wildcards::default().with_changes(all);
+    /// Replaces the wildcards by those that were read after `latest`.
+    pub(super) fn replace_wildcards(&self, all: Vec<WildcardChange>, latest: u64, seen: &mut FeedChanges) {
+        let one_at_a_time = self.wildcard_changes.lock().unwrap_or_else(PoisonError::into_inner);
+        let (wildcards, refused) = self.wildcards.load().replaced_by(all, latest);
         self.set_wildcards(wildcards, refused, seen);
+        drop(one_at_a_time);
     }
 
     fn set_wildcards(&self, wildcards: Wildcards, refused: usize, seen: &mut FeedChanges) {
+        seen.any = true;
         if refused > 0 {
-            seen.unusable.push(format!(
-                "{refused} wildcards are not used, because there are more than {} (hint: put them into the rules)",
-                super::WILDCARDS_MAX
-            ));
+            self.add_unusable(
+                seen,
+                format!(
+                    "{refused} wildcards are not used, because there are more than {} (hint: put them into the rules)",
+                    super::WILDCARDS_MAX
+                ),
+            );
         }
-        self.counts.unusable_records.fetch_add(seen.unusable.len() as u64, Ordering::Relaxed);
         let has_wildcards = !wildcards.is_empty();
         self.wildcards.store(Arc::new(wildcards));
         self.has_wildcards.store(has_wildcards, Ordering::Release);
+    }
+
+    pub(super) fn add_unusable(&self, seen: &mut FeedChanges, problem: String) {
+        self.counts.unusable_records.fetch_add(1, Ordering::Relaxed);
+        seen.unusable.push(problem);
+    }
+
+    pub(super) fn count_purged(&self, number: usize) {
+        self.counts.purged.fetch_add(number as u64, Ordering::Relaxed);
     }
 
     /// Takes the position of the feed, unless another call has it.
@@ -335,6 +388,28 @@ impl OverrideCache {
             self.followed_ms.store(self.now_ms.load(Ordering::Relaxed).max(1), Ordering::Relaxed);
             self.loader.resume();
         }
+    }
+}
+
+#[allow(clippy::inline_always, reason = "measured")]
+impl OverrideCache {
+    /// The overrides of exactly this key, as [`OverrideSource::find_alone`] has it. `meanwhile` begins to load what the decision
+    /// needs next.
+    #[inline(always)]
+    pub(crate) fn find_alone_while(
+        &self,
+        target: OverrideTarget<'_>,
+        hint: OverrideHint,
+        meanwhile: impl FnOnce(),
+    ) -> Option<FoundEntry> {
+        if self.has_wildcards.load(Ordering::Acquire) {
+            return None;
+        }
+        let hash =
+            KeyHash { place: hint.exact?, check: self.check_seed.tag_of(target.scope.get(), target.key) };
+        // `find` lets an old one be read again.
+        let (overrides, version) = self.keys.get_fresh(hash, |loaded_s| self.is_old(loaded_s), meanwhile)?;
+        Some(FoundEntry { overrides, version, wildcard: None })
     }
 }
 
@@ -354,33 +429,39 @@ impl OverrideSource for OverrideCache {
 
     #[inline(always)]
     fn find_alone(&self, target: OverrideTarget<'_>, hint: OverrideHint) -> Option<FoundEntry> {
-        if self.has_wildcards.load(Ordering::Acquire) {
-            return None;
-        }
-        let hash =
-            KeyHash { place: hint.exact?, check: self.check_seed.tag_of(target.scope.get(), target.key) };
-        // `find` lets an old one be read again.
-        let is_usable = |cached: &CachedKey| cached.is_refreshing || !self.is_old(cached);
-        let CachedKey { overrides, version, .. } = self.keys.get(hash).filter(is_usable)?;
-        Some(FoundEntry { overrides: overrides?, version, wildcard: None })
+        self.find_alone_while(target, hint, || ())
     }
 
-    fn find(&self, rules: &Ruleset, target: OverrideTarget<'_>, hint: OverrideHint) -> OverrideLookup {
+    fn find(
+        &self,
+        rules: &Ruleset,
+        target: OverrideTarget<'_>,
+        hint: OverrideHint,
+        descriptor: &Descriptor<'_>,
+    ) -> OverrideLookup {
+        let long_value = |part: usize| {
+            let key = rules.override_place(target.position).key;
+            key_value(key.parts().get(part)?, descriptor)
+        };
         let wildcards = match self.has_wildcards.load(Ordering::Acquire) {
             false => Vec::new(),
-            true => self.wildcards.load().find(target.scope, target.key),
+            true => self.wildcards.load().find(target.scope, target.key, long_value),
         };
         let Some(place) = hint.exact else { return lookup(None, wildcards) };
         let hash = KeyHash { place, check: self.check_seed.tag_of(target.scope.get(), target.key) };
         let Some(cached) = self.keys.get(hash) else {
             self.counts.misses.fetch_add(1, Ordering::Relaxed);
-            return OverrideLookup::NotLoaded(wildcards);
+            return OverrideLookup::NotLoaded(FoundOverrides { exact: None, wildcards });
         };
-        if !cached.is_refreshing && self.is_old(&cached) {
+        if !cached.is_stale && !cached.is_refreshing && self.is_old(cached.loaded_s) {
             self.refresh(rules, target, hash, &cached);
         }
         let version = cached.version;
         let exact = cached.overrides.map(|overrides| FoundEntry { overrides, version, wildcard: None });
+        if cached.is_stale {
+            self.counts.misses.fetch_add(1, Ordering::Relaxed);
+            return OverrideLookup::NotLoaded(FoundOverrides { exact, wildcards });
+        }
         lookup(exact, wildcards)
     }
 }

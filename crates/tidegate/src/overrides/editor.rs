@@ -4,13 +4,16 @@
 //! did, the edit starts over, unless the operator named the version to edit.
 
 use tidegate_core::Timestamp;
-use tidegate_core::rules::{Access, KeyOverrides, Override, OverrideValues, Ruleset};
+use tidegate_core::rules::{Access, KeyOverrides, Override, Ruleset};
 
 use super::cache::OverrideCache;
 use super::edit_error::EditError;
 use super::key_name::KeyName;
-use super::place::{OverrideChange, OverridePlace, ResolvedPlace, key_matches};
-use super::record;
+use super::place::{
+    AppliedValues, OverrideChange, OverridePlace, ReplacedOverride, ResolvedPlace, key_matches,
+};
+use super::record::{self, OVERRIDES_MAX};
+use super::wildcards::WILDCARDS_MAX;
 use crate::config::{
     ConfigEntry, ConfigVersion, ConfigWrite, RecordError, Scan, WriteCondition, WriteResult,
 };
@@ -31,6 +34,8 @@ pub struct EditedOverride {
     pub before: Option<Override>,
     /// The override after the edit.
     pub after: Option<Override>,
+    /// The blocks of the key that were there before and stay.
+    pub kept_blocks: Vec<Override>,
 }
 
 /// A page of overrides.
@@ -54,10 +59,12 @@ pub struct OverrideEditor<'a> {
 /// The overrides of a key that an edit replaces.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Replaced<'a> {
-    /// All of this place.
-    Place(&'a OverridePlace),
+    /// That of this place which is no block.
+    Override(&'a OverridePlace),
     /// The block of this place.
-    BlockOf(&'a OverridePlace),
+    Block(&'a OverridePlace),
+    /// That of this place which is no block. If it has none, its block.
+    OverrideOrBlock(&'a OverridePlace),
     /// The blocks of all places.
     AllBlocks,
 }
@@ -68,7 +75,8 @@ impl<'a> OverrideEditor<'a> {
         Self { cache, rules }
     }
 
-    /// Sets an override. It replaces the one that the place had. With `if_version`, only if the overrides of the key have this
+    /// Sets an override. It replaces the one that the place had. A block is beside the other override of a key: it replaces
+    /// only another block, and stays if another override is set. With `if_version`, only if the overrides of the key have this
     /// version; 0 means that there are none.
     pub async fn set(
         &self,
@@ -79,21 +87,12 @@ impl<'a> OverrideEditor<'a> {
     ) -> Result<EditedOverride, EditError> {
         let resolved = ResolvedPlace::resolve(self.rules, place)?;
         resolved.check(place, change, now)?;
-        let after = |before: Option<&Override>| Some(resolved.changed(place, change, before, now));
-        self.edit(&resolved, Replaced::Place(place), if_version, after).await
-    }
-
-    /// Blocks a key. An override that it has is kept, and applies again after the block.
-    pub async fn block(
-        &self,
-        place: &OverridePlace,
-        change: &OverrideChange,
-        now: Timestamp,
-    ) -> Result<EditedOverride, EditError> {
-        let resolved = ResolvedPlace::resolve(self.rules, place)?;
-        resolved.check(place, change, now)?;
-        let after = |_: Option<&Override>| Some(resolved.changed(place, change, None, now));
-        self.edit(&resolved, Replaced::BlockOf(place), None, after).await
+        let inherited = self.inherited(&resolved.name, place, now);
+        let after = |before: Option<&Override>| {
+            let replaced = ReplacedOverride { before, inherited: inherited.clone() };
+            Some(resolved.changed(place, change, &replaced, now))
+        };
+        self.edit(&resolved, Replaced::by(place, change), if_version, after).await
     }
 
     /// Removes all blocks of a key, and keeps its other overrides.
@@ -102,7 +101,7 @@ impl<'a> OverrideEditor<'a> {
         self.edit(&resolved, Replaced::AllBlocks, None, |_| None).await
     }
 
-    /// Deletes an override. A window that it had stays enforced for a while.
+    /// Deletes an override, or the block if the key has no other override. A window that it had stays enforced for a while.
     pub async fn delete(
         &self,
         place: &OverridePlace,
@@ -110,20 +109,22 @@ impl<'a> OverrideEditor<'a> {
         now: Timestamp,
     ) -> Result<EditedOverride, EditError> {
         let resolved = ResolvedPlace::resolve(self.rules, place)?;
-        let edited = self
-            .edit(&resolved, Replaced::Place(place), if_version, |before| {
-                let previous = resolved.previous(before, &OverrideValues::default(), now);
-                let until = previous.iter().map(|previous| previous.until).max();
-                // It says only what is still enforced, and ends with it.
-                until.map(|until| Override {
-                    limit_name: place.limit_name.clone(),
-                    expires_at: Some(until),
-                    previous,
-                    set_at: now,
-                    ..Override::default()
-                })
+        let inherited = self.inherited(&resolved.name, place, now);
+        let after = |before: Option<&Override>| {
+            let before = Some(before.filter(|before| !before.is_block())?);
+            let replaced = ReplacedOverride { before, inherited: inherited.clone() };
+            let previous = resolved.previous(&replaced, &inherited.clone().unwrap_or_default(), now);
+            let until = previous.iter().map(|previous| previous.until).max()?;
+            // It says only what is still enforced, and ends with it.
+            Some(Override {
+                limit_name: place.limit_name.clone(),
+                expires_at: Some(until),
+                previous,
+                set_at: now,
+                ..Override::default()
             })
-            .await?;
+        };
+        let edited = self.edit(&resolved, Replaced::OverrideOrBlock(place), if_version, after).await?;
         if edited.before.is_none() { Err(EditError::NotFound) } else { Ok(edited) }
     }
 
@@ -208,6 +209,22 @@ impl<'a> OverrideEditor<'a> {
         }
     }
 
+    /// What applies to a key without its own override: that of the wildcard that it matches.
+    pub(super) fn inherited(
+        &self,
+        name: &KeyName,
+        place: &OverridePlace,
+        now: Timestamp,
+    ) -> Option<AppliedValues> {
+        let wildcards = self.cache.wildcards_of(name);
+        let mut inherited = wildcards.iter().filter_map(|entry| {
+            let applies = |one: &&Override| one.is_active(now) && !one.is_block();
+            let named = entry.overrides.iter().filter(applies).find(|one| one.limit_name == place.limit_name);
+            named.or_else(|| entry.overrides.iter().filter(applies).find(|one| one.limit_name.is_none()))
+        });
+        inherited.next().map_or_else(|| Some(AppliedValues::default()), AppliedValues::of)
+    }
+
     async fn edit(
         &self,
         resolved: &ResolvedPlace<'_>,
@@ -216,6 +233,9 @@ impl<'a> OverrideEditor<'a> {
         after: impl Fn(Option<&Override>) -> Option<Override>,
     ) -> Result<EditedOverride, EditError> {
         let (store, id) = (self.cache.store(), encode(&resolved.name)?);
+        if replaced.adds() && !self.cache.has_room_for(&resolved.name, &id, 0) {
+            return Err(too_many_wildcards());
+        }
         for _ in 0..ATTEMPTS_MAX {
             let entry = store.get(&id).await?;
             let version = entry.as_ref().map(|entry| entry.version);
@@ -233,7 +253,11 @@ impl<'a> OverrideEditor<'a> {
             if is_nothing && (is_readable || version.is_none()) {
                 return Err(EditError::NotFound);
             }
+            let kept_blocks = kept_blocks(&overrides);
             overrides.extend(after.clone());
+            if overrides.len() > OVERRIDES_MAX {
+                return Err(too_many_overrides());
+            }
             let value = (!overrides.is_empty()).then(|| record::encode(&overrides));
             let condition = version.map_or(WriteCondition::Absent, WriteCondition::Version);
             let write = ConfigWrite { key: id.clone(), value, condition };
@@ -248,6 +272,7 @@ impl<'a> OverrideEditor<'a> {
                         version: version.get(),
                         before,
                         after,
+                        kept_blocks,
                     });
                 }
                 Some(WriteResult::Conflict(current)) if if_version.is_some() => {
@@ -260,18 +285,46 @@ impl<'a> OverrideEditor<'a> {
     }
 }
 
-impl Replaced<'_> {
-    /// Removes the replaced overrides. Returns the first of them, which is the one with values if there is also a block.
+impl<'a> Replaced<'a> {
+    /// What a change of this place replaces.
+    pub fn by(place: &'a OverridePlace, change: &OverrideChange) -> Self {
+        match change.access {
+            Access::Blocked(_) => Self::Block(place),
+            Access::Limited | Access::Allowed | Access::Unlimited => Self::Override(place),
+        }
+    }
+
+    /// Whether an override may come in place of what is replaced.
+    fn adds(self) -> bool {
+        matches!(self, Self::Override(_) | Self::Block(_))
+    }
+
+    /// Removes the replaced overrides. Returns the first of them.
     pub fn take_from(self, overrides: &mut Vec<Override>) -> Option<Override> {
-        let is_block = |one: &Override| matches!(one.access, Access::Blocked(_));
-        let is_replaced = |one: &mut Override| match self {
-            Self::Place(place) => one.limit_name == place.limit_name,
-            Self::BlockOf(place) => one.limit_name == place.limit_name && is_block(one),
-            Self::AllBlocks => is_block(one),
+        let has_override = |place: &OverridePlace, overrides: &[Override]| {
+            let is_it = |one: &Override| one.limit_name == place.limit_name && !one.is_block();
+            overrides.iter().any(|one| is_it(one) && !one.is_leftover())
+        };
+        let this = match self {
+            Self::OverrideOrBlock(place) if has_override(place, overrides) => Self::Override(place),
+            Self::OverrideOrBlock(place) => Self::Block(place),
+            this => this,
+        };
+        let is_replaced = |one: &mut Override| match this {
+            Self::Override(place) => one.limit_name == place.limit_name && !one.is_block(),
+            Self::Block(place) | Self::OverrideOrBlock(place) => {
+                one.limit_name == place.limit_name && one.is_block()
+            }
+            Self::AllBlocks => one.is_block(),
         };
         let replaced: Vec<Override> = overrides.extract_if(.., is_replaced).collect();
         replaced.into_iter().next()
     }
+}
+
+/// The blocks among the overrides that an edit keeps.
+pub(super) fn kept_blocks(kept: &[Override]) -> Vec<Override> {
+    kept.iter().filter(|one| one.is_block()).cloned().collect()
 }
 
 /// The overrides that an edit changes. `None` if the record is damaged: it is replaced, which is how an operator mends it. A
@@ -285,6 +338,22 @@ pub(super) fn current_overrides(entry: &ConfigEntry) -> Result<Option<Vec<Overri
                 .into(),
         )),
     }
+}
+
+/// Nodes use no more wildcards than this, so another one would have no effect.
+pub(super) fn too_many_wildcards() -> EditError {
+    let reason = format!(
+        "there are {WILDCARDS_MAX} wildcards already, and no more are used (hint: put them into the rules, or delete some)"
+    );
+    EditError::Refused(reason.into())
+}
+
+/// A longer record would not be read again.
+pub(super) fn too_many_overrides() -> EditError {
+    let reason = format!(
+        "the key has {OVERRIDES_MAX} overrides already (hint: set one without the name of a limit, or delete some)"
+    );
+    EditError::Refused(reason.into())
 }
 
 pub(super) fn encode(name: &KeyName) -> Result<Box<str>, EditError> {

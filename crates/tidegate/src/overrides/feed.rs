@@ -6,15 +6,18 @@
 //!
 //! Beside that, some pages of all keys are read in each poll until the filter of keys is built.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use tidegate_core::rules::{FoundEntry, KeyOverrides};
 
 use super::cache::OverrideCache;
+use super::join_all::{AT_ONCE_MAX, join_all};
 use super::key_filter::{FilterBuild, FilterRoom};
 use super::key_name::{KeyName, WILDCARD};
 use super::record;
+use super::wildcards::WildcardChange;
 use crate::config::{CONFIG_PAGE_MAX, ConfigEntry, ConfigStoreError, ConfigVersion, Scan};
 
 /// How many changes are read in one call.
@@ -71,6 +74,9 @@ impl OverrideCache {
         if let Err(error) = self.refresh_old().await {
             result = Err(error);
         }
+        if let Ok(seen) = &mut result {
+            seen.unusable.append(&mut self.loader.take_unusable());
+        }
         self.return_feed(state, result.is_ok());
         result.map_err(FeedError)
     }
@@ -83,7 +89,7 @@ impl OverrideCache {
             FeedPosition::Start => {
                 let latest = store.latest().await?;
                 state.filter_build = self.filter.restart();
-                self.read_wildcards(&mut seen).await?;
+                self.read_wildcards(latest, &mut seen).await?;
                 self.forget_keys();
                 // Assume that there are some before the store is asked: an edit in between must not be hidden.
                 self.set_has_exact(true);
@@ -96,7 +102,8 @@ impl OverrideCache {
                 latest
             }
         };
-        let mut wildcards = Vec::new();
+        // With the versions of their last changes.
+        let mut wildcards: BTreeMap<Box<str>, u64> = BTreeMap::new();
         for _ in 0..CALLS_PER_POLL {
             let changes = store.changes(since, CHANGES_PER_CALL).await?;
             if changes.is_gap {
@@ -108,7 +115,10 @@ impl OverrideCache {
             }
             for (key, version) in changes.keys {
                 match KeyName::decode(&key) {
-                    Ok(name) if name.is_wildcard() => wildcards.push(key),
+                    Ok(name) if name.is_wildcard() => {
+                        let last = wildcards.entry(key).or_default();
+                        *last = version.get().max(*last);
+                    }
                     Ok(name) => {
                         self.key_changed(&name, &key, version.get());
                         seen.keys.push(name);
@@ -123,15 +133,19 @@ impl OverrideCache {
                 break;
             }
         }
-        wildcards.sort();
-        wildcards.dedup();
+        let wildcards: Vec<(Box<str>, u64)> = wildcards.into_iter().collect();
         let mut changed = Vec::with_capacity(wildcards.len());
-        for key in wildcards {
-            let overrides = store.get(&key).await?.and_then(|entry| usable(&entry, &mut seen));
-            changed.push((key, overrides));
+        for some in wildcards.chunks(AT_ONCE_MAX) {
+            let reads = some.iter().map(|(key, _)| store.get(key)).collect();
+            for ((id, version), entry) in some.iter().zip(join_all(reads).await) {
+                let entry = entry?;
+                // It may have changed again.
+                let version = entry.as_ref().map_or(*version, |entry| entry.version.get().max(*version));
+                let overrides = entry.and_then(|entry| self.usable(&entry, &mut seen));
+                changed.push(WildcardChange { id: id.clone(), version, overrides });
+            }
         }
         if !changed.is_empty() {
-            seen.any = true;
             self.change_wildcards(changed, &mut seen);
         }
         state.position = FeedPosition::After(since);
@@ -170,7 +184,11 @@ impl OverrideCache {
         build.is_some()
     }
 
-    async fn read_wildcards(&self, seen: &mut FeedChanges) -> Result<(), ConfigStoreError> {
+    async fn read_wildcards(
+        &self,
+        latest: ConfigVersion,
+        seen: &mut FeedChanges,
+    ) -> Result<(), ConfigStoreError> {
         let prefix = KeyName::prefix(None, None, true);
         debug_assert!(prefix.starts_with(WILDCARD));
         let mut all = Vec::new();
@@ -179,27 +197,30 @@ impl OverrideCache {
             let scan = Scan { prefix: &prefix, after: after.as_deref(), entries_max: CONFIG_PAGE_MAX };
             let page = self.store().scan(scan).await?;
             after = page.entries.last().map(|entry| entry.key.clone());
-            all.extend(page.entries.iter().filter_map(|entry| {
-                usable(entry, seen).map(|overrides| (entry.key.clone(), Some(overrides)))
+            all.extend(page.entries.iter().map(|entry| WildcardChange {
+                id: entry.key.clone(),
+                version: entry.version.get(),
+                overrides: self.usable(entry, seen),
             }));
             if !page.has_more || after.is_none() {
                 break;
             }
         }
-        self.replace_wildcards(all, seen);
+        self.replace_wildcards(all, latest.get(), seen);
         Ok(())
     }
-}
 
-/// The overrides of a wildcard, or `None` if they cannot be used.
-fn usable(entry: &ConfigEntry, seen: &mut FeedChanges) -> Option<FoundEntry> {
-    match record::decode(&entry.key, entry.version.get(), &entry.value) {
-        Ok(KeyOverrides { id, version, overrides }) => {
-            Some(FoundEntry { overrides: Arc::new(overrides.into()), version, wildcard: Some(id.into()) })
-        }
-        Err(error) => {
-            seen.unusable.push(format!("the override at {:?} is not used: {error}", entry.key));
-            None
+    /// The overrides of a wildcard, or `None` if they cannot be used.
+    fn usable(&self, entry: &ConfigEntry, seen: &mut FeedChanges) -> Option<FoundEntry> {
+        match record::decode(&entry.key, entry.version.get(), &entry.value) {
+            Ok(KeyOverrides { id, version, overrides }) => {
+                let wildcard = Some(id.into());
+                Some(FoundEntry { overrides: Arc::new(overrides.into()), version, wildcard })
+            }
+            Err(error) => {
+                self.add_unusable(seen, record::unusable(&entry.key, &error));
+                None
+            }
         }
     }
 }

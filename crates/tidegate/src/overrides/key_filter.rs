@@ -19,9 +19,10 @@
 //! # Size
 //!
 //! The number of keys is not known before the scan. If a filter becomes too small, a larger one is built from a new scan, while the
-//! smaller one stays in use. The largest one is given by the budget. If a scan finds more keys than fit in it, there is no
+//! smaller one stays in use. If a scan finds more keys than fit in the largest one, there is no
 //! filter: all keys pass until everything is read again. The filters of all sizes stay allocated, so that a decision reads them
-//! without a lock or a counter; those before the largest take a third of it.
+//! without a lock or a counter. So the budget is for all of them: the largest one takes three quarters of it, and each smaller
+//! one a quarter of the next.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -32,11 +33,11 @@ const BITS_PER_KEY: u64 = 12;
 const HASHES: u32 = 5;
 /// A position in a word has this many bits.
 const POSITION_BITS: u32 = u64::BITS.ilog2();
-/// The first filter has this many bytes: room for 87,000 keys.
+/// The first filter has at least this many bytes, unless the budget is smaller: room for 87,000 keys.
 const BYTES_MIN: usize = 128 << 10;
 /// How much larger the next filter is. Then all scans together read a third more than the last one.
 const GROWTH: usize = 4;
-/// How many sizes there are. The last one has 2 TiB.
+/// How many sizes there are at most. With that many, the largest one has at least 2 TiB.
 const SIZES: usize = 13;
 
 /// A filter of the keys that have overrides.
@@ -44,7 +45,10 @@ pub(super) struct KeyFilter {
     stage: AtomicStage,
     /// One of each size. They are allocated when they are needed, and kept for the next time.
     sizes: [OnceLock<FilterBits>; SIZES],
-    bytes_max: usize,
+    /// The bytes of the largest one. 0 if none is built.
+    largest_bytes: usize,
+    /// The number of the largest size.
+    largest: usize,
 }
 
 /// Which filters take keys. The count of changes is in the same word, so a decision that reads while a filter is emptied knows it.
@@ -83,10 +87,13 @@ pub(super) enum FilterRoom {
 
 /// The feed calls all methods that change the filter, one at a time. Edits call [`insert`](Self::insert) at any time.
 impl KeyFilter {
-    /// A filter that all keys pass until it is built. The largest one has at most `bytes_max` bytes, and those before it up to a
-    /// third of that. With 0 none is built.
+    /// A filter that all keys pass until it is built. All sizes together have at most `bytes_max` bytes. With 0 none is built.
     pub fn new(bytes_max: usize) -> Self {
-        Self { stage: AtomicStage::default(), sizes: std::array::from_fn(|_| OnceLock::new()), bytes_max }
+        let largest_bytes = bytes_max - bytes_max.div_ceil(GROWTH);
+        let smaller = std::iter::successors(Some(largest_bytes / GROWTH), |bytes| Some(bytes / GROWTH));
+        let largest = smaller.take(SIZES - 1).take_while(|bytes| *bytes >= BYTES_MIN).count();
+        let sizes = std::array::from_fn(|_| OnceLock::new());
+        Self { stage: AtomicStage::default(), sizes, largest_bytes, largest }
     }
 
     /// Whether a key with this hash may have overrides. If not, it has none.
@@ -137,12 +144,12 @@ impl KeyFilter {
         let bits = self.bits(size);
         let has_room = bits.keys.load(Ordering::Relaxed) <= bits.keys_max();
         // More keys pass the largest one than it is made for.
-        if has_room || self.is_largest(size) { None } else { self.begin(size + 1) }
+        if has_room || size == self.largest { None } else { self.begin(size + 1) }
     }
 
     /// Begins again with a larger filter. `None` if the budget has no room for one: then all keys pass.
     pub fn begin_larger(&self, build: &FilterBuild) -> Option<FilterBuild> {
-        if self.is_largest(build.size) {
+        if build.size == self.largest {
             self.clear();
             return None;
         }
@@ -151,7 +158,7 @@ impl KeyFilter {
 
     /// Begins to build the filter of a size, which is not in use.
     fn begin(&self, size: usize) -> Option<FilterBuild> {
-        if self.bytes_max == 0 {
+        if self.largest_bytes == 0 {
             return None;
         }
         let current = self.stage.get().current;
@@ -167,7 +174,7 @@ impl KeyFilter {
         bits.insert(hash);
         let (keys, keys_max) = (bits.keys.load(Ordering::Relaxed), bits.keys_max());
         // Leave room for new keys, unless there is no larger filter.
-        let scanned_max = if self.is_largest(build.size) { keys_max } else { keys_max - keys_max / 4 };
+        let scanned_max = if build.size == self.largest { keys_max } else { keys_max - keys_max / 4 };
         if keys <= scanned_max { FilterRoom::Enough } else { FilterRoom::TooSmall }
     }
 
@@ -177,11 +184,7 @@ impl KeyFilter {
     }
 
     fn bytes_of(&self, size: usize) -> usize {
-        (0..size).fold(BYTES_MIN, |bytes, _| bytes.saturating_mul(GROWTH)).min(self.bytes_max)
-    }
-
-    fn is_largest(&self, size: usize) -> bool {
-        size + 1 == SIZES || self.bytes_of(size) >= self.bytes_max
+        (size..self.largest).fold(self.largest_bytes, |bytes, _| bytes / GROWTH)
     }
 
     fn bits(&self, size: usize) -> &FilterBits {
@@ -315,11 +318,13 @@ mod tests {
 
     #[test]
     fn no_key_is_missed_and_few_others_pass() {
-        const KEYS: u64 = 350_000;
+        const KEYS: u64 = 520_000;
+        // 12 MiB, 3 MiB, 768 KiB and this:
+        const SMALLEST: usize = 192 << 10;
         let (filter, random) = (KeyFilter::new(16 << 20), RandomState::new());
         let scanned = || hashes(&random, true, KEYS / 2).collect();
         let scans = build(&filter, filter.restart(), scanned);
-        assert_eq!((scans, filter.bytes()), (2, BYTES_MIN * (1 + GROWTH)));
+        assert_eq!((scans, filter.bytes()), (2, SMALLEST * (1 + GROWTH)));
         assert!(passing_percent(&filter, &random) < 0.5);
         // Up to the most keys that it is made for.
         hashes(&random, true, KEYS).for_each(|hash| filter.insert(hash));
@@ -334,24 +339,24 @@ mod tests {
         build(&filter, building, || hashes(&random, true, 2 * KEYS).collect());
         assert!(filter.may_contain(7));
         assert!(hashes(&random, true, 2 * KEYS).all(|hash| filter.may_contain(hash)));
-        assert_eq!(filter.bytes(), BYTES_MIN * (1 + GROWTH + GROWTH * GROWTH));
+        assert_eq!(filter.bytes(), SMALLEST * (1 + GROWTH + GROWTH * GROWTH));
         // From the beginning, with the same memory.
         build(&filter, filter.restart(), || hashes(&random, true, 10).collect());
         assert!(hashes(&random, true, 10).all(|hash| filter.may_contain(hash)));
         assert!(passing_percent(&filter, &random) < 0.1);
-        assert_eq!(filter.bytes(), BYTES_MIN * (1 + GROWTH + GROWTH * GROWTH));
+        assert_eq!(filter.bytes(), SMALLEST * (1 + GROWTH + GROWTH * GROWTH));
     }
 
     #[test]
     fn beyond_the_budget_there_is_no_filter() {
         let random = RandomState::new();
-        for (bytes_max, scans) in [(0, 0), (BYTES_MIN, 1), (2 * BYTES_MIN, 2)] {
+        for (bytes_max, scans) in [(0, 0), (7, 1), (BYTES_MIN, 1), (8 * BYTES_MIN, 2)] {
             let filter = KeyFilter::new(bytes_max);
-            let keys = || hashes(&random, true, 200_000).collect();
-            assert_eq!(build(&filter, filter.restart(), keys), scans);
+            let keys = || hashes(&random, true, 700_000).collect();
+            assert_eq!(build(&filter, filter.restart(), keys), scans, "{bytes_max}");
             assert!(!filter.is_built());
             assert_eq!(passing_percent(&filter, &random), 100.0);
-            assert!(filter.bytes() <= bytes_max + bytes_max / 2);
+            assert!(filter.bytes() <= bytes_max.max(8), "{} of {bytes_max}", filter.bytes());
         }
     }
 
@@ -359,11 +364,11 @@ mod tests {
     fn deleted_keys_are_gone_from_the_next_filter() {
         let (filter, random) = (KeyFilter::new(16 << 20), RandomState::new());
         build(&filter, filter.restart(), Vec::new);
-        hashes(&random, true, 100_000).for_each(|hash| filter.insert(hash));
+        hashes(&random, true, 200_000).for_each(|hash| filter.insert(hash));
         build(&filter, filter.grow(), || hashes(&random, true, 1_000).collect());
         assert!(hashes(&random, true, 1_000).all(|hash| filter.may_contain(hash)));
-        let deleted = hashes(&random, true, 100_000).filter(|hash| filter.may_contain(*hash)).count();
-        assert!(deleted < 1_100, "{deleted}");
+        let deleted = hashes(&random, true, 200_000).filter(|hash| filter.may_contain(*hash)).count();
+        assert!(deleted < 1_200, "{deleted}");
     }
 
     /// A filter is emptied and built again and again, while threads look keys up that all have overrides.

@@ -27,7 +27,7 @@ const EXACT: &str = "o";
 pub(super) const WILDCARD: &str = "w";
 
 /// A key in the form that counters use.
-pub(super) type KeyBytes = SmallVec<[u8; 192]>;
+pub(crate) type KeyBytes = SmallVec<[u8; 192]>;
 
 /// A key or a wildcard of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -108,7 +108,7 @@ impl KeyName {
     }
 
     /// The key in the form that counters use. The star of a wildcard is left out. `None` if it is not the key of a counter.
-    pub(super) fn key_bytes(&self) -> Option<KeyBytes> {
+    pub(crate) fn key_bytes(&self) -> Option<KeyBytes> {
         let mut key = KeyBytes::new();
         for (name, value) in &self.parts {
             // The name of an address may be followed by the length of a prefix: `ip/56`.

@@ -42,6 +42,8 @@ pub(super) struct CachedKey {
     pub loaded_s: u32,
     /// Whether it is being read again.
     pub is_refreshing: bool,
+    /// Whether it has changed since it was read.
+    pub is_stale: bool,
 }
 
 /// What is known about keys.
@@ -60,6 +62,8 @@ struct ShardTable {
     hand: usize,
     shared: SharedOverrides,
     bytes_max: usize,
+    /// Decisions that found what they need. Counted under the lock that they hold anyway.
+    hits: u64,
 }
 
 /// 32 bytes and aligned, so that no slot is on two cache lines.
@@ -78,6 +82,8 @@ const OCCUPIED: u32 = 1 << 31;
 /// The key was used since the clock hand came by.
 const USED: u32 = 1 << 30;
 const REFRESHING: u32 = 1 << 29;
+/// The key has changed since it was read.
+const STALE: u32 = 1 << 28;
 /// The bits of the number of the overrides.
 const SHARED: u32 = NUMBER_MAX;
 
@@ -87,7 +93,7 @@ impl KeyTable {
         let bytes_max = usize::try_from(bytes_max / SHARDS as u64).unwrap_or(usize::MAX);
         let shard = |_| {
             let (slots, shared) = (Vec::new(), SharedOverrides::default());
-            Shard(Mutex::new(ShardTable { slots, keys: 0, hand: 0, shared, bytes_max }))
+            Shard(Mutex::new(ShardTable { slots, keys: 0, hand: 0, shared, bytes_max, hits: 0 }))
         };
         Self { shards: (0..SHARDS).map(shard).collect() }
     }
@@ -100,18 +106,39 @@ impl KeyTable {
         shard.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is known about a key, for a decision.
-    #[inline]
+    /// What is known about a key, for a decision. It is a hit unless the key has changed since it was read.
     pub fn get(&self, hash: KeyHash) -> Option<CachedKey> {
         let mut shard = self.shard(hash);
-        let index = shard.find(hash)?;
-        let slot = &mut shard.slots[index];
-        if slot.state & USED == 0 {
-            slot.state |= USED;
-        }
-        let Slot { version, loaded_s, state, .. } = *slot;
+        let Slot { version, loaded_s, state, .. } = *shard.find_used(hash)?;
         let overrides = shard.shared.get(state & SHARED).cloned();
-        Some(CachedKey { overrides, version, loaded_s, is_refreshing: state & REFRESHING != 0 })
+        let (is_refreshing, is_stale) = (state & REFRESHING != 0, state & STALE != 0);
+        shard.hits += u64::from(!is_stale);
+        Some(CachedKey { overrides, version, loaded_s, is_refreshing, is_stale })
+    }
+
+    /// The overrides of a key and their version, if it has some and a decision has nothing else to do about it: they have not
+    /// changed, and are not too old or already being read again. With many keys, the processor waits for the slot, and for the
+    /// loads of `meanwhile` at the same time: it waits for all of them when it counts the reference to the overrides.
+    #[inline]
+    pub fn get_fresh(
+        &self,
+        hash: KeyHash,
+        is_old: impl Fn(u32) -> bool,
+        meanwhile: impl FnOnce(),
+    ) -> Option<(Arc<OverrideList>, u64)> {
+        let mut shard = self.shard(hash);
+        let Slot { version, loaded_s, state, .. } = *shard.find_used(hash)?;
+        meanwhile();
+        let is_usable = state & STALE == 0 && (state & REFRESHING != 0 || !is_old(loaded_s));
+        let overrides = shard.shared.get(state & SHARED).filter(|_| is_usable).cloned()?;
+        shard.hits += 1;
+        Some((overrides, version))
+    }
+
+    /// Whether a key has to be read: it is not known, or has changed.
+    pub fn needs_read(&self, hash: KeyHash) -> bool {
+        let shard = self.shard(hash);
+        shard.find(hash).is_none_or(|index| shard.slots[index].state & STALE != 0)
     }
 
     /// The version of a key, if it is known.
@@ -133,6 +160,16 @@ impl KeyTable {
         }
     }
 
+    /// Marks a key as changed since it was read. It was read long ago, too, so that decisions look closer.
+    pub fn set_stale(&self, hash: KeyHash, long_ago_s: u32) {
+        let mut shard = self.shard(hash);
+        if let Some(index) = shard.find(hash) {
+            let slot = &mut shard.slots[index];
+            slot.state = (slot.state | STALE) & !REFRESHING;
+            slot.loaded_s = long_ago_s;
+        }
+    }
+
     /// Forgets a key.
     pub fn remove(&self, hash: KeyHash) {
         let mut shard = self.shard(hash);
@@ -150,23 +187,25 @@ impl KeyTable {
         }
     }
 
-    /// How many keys are known, and the memory that they take.
-    pub fn size(&self) -> TableSize {
-        let mut size = TableSize::default();
+    /// How many keys are known, the memory that they take, and how often decisions found one.
+    pub fn stats(&self) -> TableStats {
+        let mut stats = TableStats::default();
         for shard in &self.shards {
             let shard = shard.0.lock().unwrap_or_else(PoisonError::into_inner);
-            size.keys += shard.keys as u64;
-            size.bytes += shard.bytes() as u64;
+            stats.keys += shard.keys as u64;
+            stats.bytes += shard.bytes() as u64;
+            stats.hits += shard.hits;
         }
-        size
+        stats
     }
 }
 
-/// How large a table is.
+/// How large a table is, and how often it was used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct TableSize {
+pub(super) struct TableStats {
     pub keys: u64,
     pub bytes: u64,
+    pub hits: u64,
 }
 
 impl ShardTable {
@@ -205,11 +244,23 @@ impl ShardTable {
         }
     }
 
+    /// The slot of a key, which is in use from now on.
+    #[inline(always)]
+    fn find_used(&mut self, hash: KeyHash) -> Option<&Slot> {
+        let index = self.find(hash)?;
+        let slot = &mut self.slots[index];
+        if slot.state & USED == 0 {
+            slot.state |= USED;
+        }
+        Some(slot)
+    }
+
     fn insert(&mut self, hash: KeyHash, key: CachedKey) {
         if let Some(index) = self.find(hash) {
             self.remove_at(index);
         }
-        let flags = OCCUPIED | if key.is_refreshing { REFRESHING } else { 0 };
+        let flags =
+            OCCUPIED | if key.is_refreshing { REFRESHING } else { 0 } | if key.is_stale { STALE } else { 0 };
         let shared = key.overrides.map_or(0, |overrides| self.shared.add(overrides));
         self.make_room();
         let state = flags | shared;
@@ -311,7 +362,13 @@ mod tests {
     }
 
     fn key(limit: Option<u64>, version: u64) -> CachedKey {
-        CachedKey { overrides: limit.map(overrides), version, loaded_s: 0, is_refreshing: false }
+        CachedKey {
+            overrides: limit.map(overrides),
+            version,
+            loaded_s: 0,
+            is_refreshing: false,
+            is_stale: false,
+        }
     }
 
     proptest! {
@@ -343,12 +400,12 @@ mod tests {
                     }
                 }
             }
-            prop_assert_eq!(table.size().keys, model.len() as u64);
+            prop_assert_eq!(table.stats().keys, model.len() as u64);
             for number in 0..=u8::MAX {
                 table.remove(hash(number));
             }
             let shared: usize = table.shards.iter().map(|shard| shard.0.lock().unwrap().shared.bytes).sum();
-            prop_assert_eq!((table.size().keys, shared), (0, 0));
+            prop_assert_eq!((table.stats().keys, shared), (0, 0));
         }
     }
 
@@ -367,7 +424,7 @@ mod tests {
                 table.insert(spread(number), key(Some(if differ { number } else { 1 }), 1));
                 table.get(spread(number % 100));
             }
-            let TableSize { keys, bytes } = table.size();
+            let TableStats { keys, bytes, .. } = table.stats();
             assert!(bytes <= BYTES_MAX, "{bytes}");
             assert!(keys > if differ { 2_000 } else { 14_000 }, "{keys}");
             let kept = (0..100).filter(|number| table.get(spread(*number)).is_some()).count();
@@ -379,6 +436,6 @@ mod tests {
     fn a_table_without_memory_holds_next_to_nothing() {
         let table = KeyTable::new(0);
         (0..1_000).for_each(|number| table.insert(spread(number), key(Some(number), 1)));
-        assert!(table.size().keys <= SHARDS as u64);
+        assert!(table.stats().keys <= SHARDS as u64);
     }
 }

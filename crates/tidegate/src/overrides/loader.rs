@@ -15,16 +15,19 @@ use smallvec::SmallVec;
 use tidegate_core::rules::{MatchedLimits, OverrideTarget, Ruleset};
 
 use super::cache::OverrideCache;
+use super::join_all::{AT_ONCE_MAX, join_all};
 use super::key_name::KeyName;
 use super::key_table::{CachedKey, KeyHash};
 use super::load::{Load, LoadWait};
 use super::record;
-use crate::config::ConfigStoreError;
+use crate::config::{ConfigFuture, ConfigStoreError};
 
 /// How many loads are in progress at most. Further keys are decided by their rules.
 const LOADS_MAX: usize = 1_024;
 /// How many entries wait to be read again at most.
 const REFRESHES_MAX: usize = 1_000;
+/// How many records that cannot be used are reported by one poll at most. Others are only counted.
+const UNUSABLE_MAX: usize = 64;
 /// How long no load is started after one failed. Without this pause, each request would wait for its deadline.
 const PAUSE_AFTER_ERROR_MS: u64 = 1_000;
 
@@ -36,6 +39,8 @@ pub(super) struct Loader {
     loads: Mutex<Loads>,
     /// The names of entries that have to be read again.
     old_names: Mutex<Vec<Box<str>>>,
+    /// Why records of keys cannot be used, for the log.
+    unusable: Mutex<Vec<String>>,
     spawn: Spawn,
     timeout: Duration,
     /// Until when no load is started.
@@ -56,6 +61,7 @@ impl Loader {
         Self {
             loads: Mutex::default(),
             old_names: Mutex::default(),
+            unusable: Mutex::default(),
             spawn,
             timeout,
             paused_until_ms: AtomicU64::new(0),
@@ -69,6 +75,15 @@ impl Loader {
 
     fn old_names(&self) -> MutexGuard<'_, Vec<Box<str>>> {
         self.old_names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn unusable(&self) -> MutexGuard<'_, Vec<String>> {
+        self.unusable.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Why records of keys cannot be used that were read since the last call.
+    pub fn take_unusable(&self) -> Vec<String> {
+        std::mem::take(&mut *self.unusable())
     }
 
     /// The store answers: loads may start.
@@ -92,14 +107,24 @@ impl OverrideCache {
     /// Starts to load the overrides of a request's keys. Returns `None` if there is nothing to wait for: they were read
     /// immediately, or cannot be read now.
     pub(crate) fn load(self: &Arc<Self>, rules: &Ruleset, matched: &MatchedLimits) -> Option<LoadWait> {
+        self.load_within(rules, matched, self.loader.timeout)
+    }
+
+    /// As [`load`](Self::load), with another bound on the wait.
+    pub(crate) fn load_within(
+        self: &Arc<Self>,
+        rules: &Ruleset,
+        matched: &MatchedLimits,
+        timeout: Duration,
+    ) -> Option<LoadWait> {
         let mut waits: SmallVec<[Arc<Load>; 2]> = SmallVec::new();
         for target in matched.override_targets(rules) {
             let hash = self.hash(target.scope, target.key);
-            if self.filter.may_contain(hash.place) && self.keys.version(hash).is_none() {
+            if self.filter.may_contain(hash.place) && self.keys.needs_read(hash) {
                 waits.extend(self.start_load(rules, target, hash));
             }
         }
-        (!waits.is_empty()).then(|| LoadWait::new(waits, self.loader.timeout))
+        (!waits.is_empty()).then(|| LoadWait::new(waits, timeout))
     }
 
     /// Starts to load a key, or joins the load that is in progress. `None` if there is nothing to wait for.
@@ -123,7 +148,7 @@ impl OverrideCache {
                 return Some(Arc::clone(load));
             }
             // A load has ended since the caller looked.
-            if self.keys.version(hash).is_some() || loads.len() >= LOADS_MAX {
+            if !self.keys.needs_read(hash) || loads.len() >= LOADS_MAX {
                 return None;
             }
             let load = Arc::new(Load::default());
@@ -163,8 +188,12 @@ impl OverrideCache {
                     let found = match decoded {
                         None => None,
                         Some(Ok(decoded)) => Some(decoded.overrides),
-                        Some(Err(_)) => {
+                        Some(Err(error)) => {
                             self.counts.unusable_records.fetch_add(1, Ordering::Relaxed);
+                            let mut unusable = self.loader.unusable();
+                            if unusable.len() < UNUSABLE_MAX {
+                                unusable.push(record::unusable(&name, &error));
+                            }
                             None
                         }
                     };
@@ -211,17 +240,29 @@ impl OverrideCache {
         }
     }
 
-    /// Reads the entries again that are old, or have changed. After an error, the rest is read the next time.
+    /// Reads entries again that are old, or have changed. After an error, the rest is read the next time.
     pub(super) async fn refresh_old(&self) -> Result<(), ConfigStoreError> {
-        let mut names = std::mem::take(&mut *self.loader.old_names());
-        while let Some(name) = names.pop() {
-            if let Err(error) = self.refresh_name(&name).await {
-                names.push(name);
+        for _ in 0..REFRESHES_MAX / AT_ONCE_MAX {
+            let names = {
                 let mut old_names = self.loader.old_names();
-                names.truncate(REFRESHES_MAX.saturating_sub(old_names.len()));
-                old_names.append(&mut names);
-                return Err(error);
+                let rest = old_names.len().saturating_sub(AT_ONCE_MAX);
+                old_names.split_off(rest)
+            };
+            if names.is_empty() {
+                break;
             }
+            let reads =
+                names.iter().map(|name| -> ConfigFuture<'_, ()> { Box::pin(self.refresh_name(name)) });
+            let results = join_all(reads.collect()).await;
+            let mut result = Ok(());
+            for (name, read) in names.into_iter().zip(results) {
+                if let Err(error) = read {
+                    // At most as many above the bound as are read at once.
+                    self.loader.old_names().push(name);
+                    result = Err(error);
+                }
+            }
+            result?;
         }
         Ok(())
     }

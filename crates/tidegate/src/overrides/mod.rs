@@ -11,7 +11,9 @@
 //! feed.rs       follows the changes of the config store
 //! editor.rs     sets, deletes and lists overrides; edit_error.rs says why not
 //! place.rs      finds a place in the rules; refuses what cannot work there
+//! purge.rs      deletes overrides that have ended
 //! batch.rs      sets many overrides with few calls to the config store
+//! join_all.rs   reads several records at the same time
 //! key_name.rs   the key of overrides in the config store
 //! record.rs     the value of overrides in the config store
 //! provenance.rs says which override a limit came from
@@ -24,6 +26,7 @@ mod cache;
 mod edit_error;
 mod editor;
 mod feed;
+mod join_all;
 mod key_filter;
 mod key_name;
 mod key_table;
@@ -31,6 +34,7 @@ mod load;
 mod loader;
 mod place;
 mod provenance;
+mod purge;
 mod record;
 mod shared_overrides;
 mod wildcards;
@@ -45,5 +49,6 @@ pub(crate) use load::LoadWait;
 pub use loader::Spawn;
 pub use place::{OverrideChange, OverridePlace};
 pub use provenance::{provenance_json, provenance_text};
+pub use purge::OverridePurge;
 pub use record::RECORD_FORMAT;
 pub use wildcards::WILDCARDS_MAX;

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use tidegate_core::migration::supersede;
 use tidegate_core::rules::{
-    Access, CompiledLimit, KeyPart, OverridableRule, Override, OverrideValues, PreviousValues, RuleLimits,
-    Ruleset, counted_value,
+    Access, CompiledLimit, KeyPart, OverridableRule, Override, OverrideValues, PreviousTier, PreviousValues,
+    RuleLimits, Ruleset, counted_value,
 };
 use tidegate_core::text::did_you_mean;
 use tidegate_core::{LimitId, Timestamp};
@@ -47,6 +47,22 @@ pub struct OverrideChange {
     pub note: Option<Box<str>>,
 }
 
+/// What applies to a key.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct AppliedValues {
+    pub values: OverrideValues,
+    /// The plan of the rule. If `None`, the one that the attributes of the request say.
+    pub tier: Option<Box<str>>,
+}
+
+/// What an edit replaces.
+pub(super) struct ReplacedOverride<'a> {
+    /// The override of the place.
+    pub before: Option<&'a Override>,
+    /// What applies to the key without it: the values of a wildcard, or none. `None` if a wildcard makes it unlimited.
+    pub inherited: Option<AppliedValues>,
+}
+
 /// A place that the rules have.
 pub(super) struct ResolvedPlace<'a> {
     pub name: KeyName,
@@ -71,7 +87,10 @@ impl<'a> ResolvedPlace<'a> {
             |rule: &OverridableRule<'_>| *rule.rule.name == *place.rule || *rule.identity == *place.rule;
         let Some(rule) = domain.overridable_rules().find(named) else {
             if domain.rules().iter().any(|rule| *rule.name == *place.rule) {
-                return Err(refused(format!("the rule `{}` has `overrides: false`", place.rule)));
+                return Err(refused(format!(
+                    "the rule `{}` has `overrides: false` (hint: remove that from the rule, or change its limits there)",
+                    place.rule
+                )));
             }
             let names: Vec<&str> = domain.overridable_rules().map(|rule| &*rule.rule.name).collect();
             return Err(refused(format!(
@@ -98,25 +117,38 @@ impl<'a> ResolvedPlace<'a> {
             let value = place.key.iter().find(|(key, _)| **key == *name).map_or("", |(_, value)| value);
             let pattern = ValuePattern::parse(value)
                 .map_err(|problem| refused(format!("{name}={value}: {problem}")))?;
-            let counted =
-                |text: &str| counted_value(part, text).map(|value| Box::<str>::from(value.as_ref()));
+            let comparable = match part {
+                KeyPart::Attribute(attribute) => attribute.comparable_part(pattern.literal()),
+                _ => pattern.literal(),
+            };
+            if pattern.is_wildcard() && comparable != pattern.literal() {
+                return Err(refused(format!(
+                    "{name}={value}: a path is matched without its query (hint: leave it out)"
+                )));
+            }
+            let counted = counted_value(part, comparable).map(|value| Box::<str>::from(value.as_ref()));
             let pattern = match pattern {
-                ValuePattern::Exact(text) => counted(&text).map(ValuePattern::Exact),
+                ValuePattern::Exact(_) => counted.map(ValuePattern::Exact),
                 _ if matches!(part, KeyPart::Address { .. }) => {
                     return Err(refused(format!(
                         "{name}={value}: an address takes no `*` (hint: match a CIDR block in a rule)"
                     )));
                 }
-                ValuePattern::Prefix(text) => counted(&text).map(ValuePattern::Prefix),
-                ValuePattern::Suffix(text) => counted(&text).map(ValuePattern::Suffix),
+                ValuePattern::Prefix(_) => counted.map(ValuePattern::Prefix),
+                ValuePattern::Suffix(_) => counted.map(ValuePattern::Suffix),
             };
             let Some(pattern) = pattern else {
-                return Err(refused(format!("{name}={value} is not an IP address")));
+                return Err(refused(format!(
+                    "{name}={value} is not an IP address (hint: write it as 192.0.2.1 or 2001:db8::1)"
+                )));
             };
             parts.push((name.into(), pattern));
         }
         if parts.iter().filter(|(_, value): &&(Box<str>, ValuePattern)| value.is_wildcard()).count() > 1 {
-            return Err(refused("only one attribute of a key may have a `*`".to_owned()));
+            return Err(refused(
+                "only one attribute of a key may have a `*` (hint: give the exact values of the others)"
+                    .to_owned(),
+            ));
         }
         let name = KeyName { domain: domain.name().into(), rule: rule.identity.into(), parts };
         Ok(Self { name, rule, limits })
@@ -129,16 +161,22 @@ impl ResolvedPlace<'_> {
         &self,
         place: &OverridePlace,
         change: &OverrideChange,
-        before: Option<&Override>,
+        replaced: &ReplacedOverride<'_>,
         now: Timestamp,
     ) -> Override {
+        let after = AppliedValues { values: change.values, tier: change.tier.clone() };
+        let previous = match change.access {
+            // What it replaces is another block.
+            Access::Blocked(_) => Vec::new(),
+            _ => self.previous(replaced, &after, now),
+        };
         Override {
             limit_name: place.limit_name.clone(),
             values: change.values,
             tier: change.tier.clone(),
             access: change.access,
             expires_at: change.expires_at,
-            previous: self.previous(before, &change.values, now),
+            previous,
             set_at: now,
             author: change.author.clone(),
             note: change.note.clone(),
@@ -147,12 +185,17 @@ impl ResolvedPlace<'_> {
 
     /// The limits that an override of this place applies to.
     fn limits_of<'s>(&'s self, limit_name: Option<&'s str>) -> impl Iterator<Item = &'s CompiledLimit> {
-        let is_meant = move |limit: &&CompiledLimit| match (limit_name, limit.id()) {
-            (None, _) => true,
-            (Some(name), LimitId::Name(id)) => *name == **id,
-            (Some(_), LimitId::Position(_)) => false,
-        };
-        self.limits.iter().copied().filter(is_meant)
+        self.limits.iter().copied().filter(move |limit| self.is_meant(limit, limit_name))
+    }
+
+    fn is_meant(&self, limit: &CompiledLimit, limit_name: Option<&str>) -> bool {
+        let has_key = self.limits.iter().any(|meant| std::ptr::eq(*meant, limit));
+        has_key
+            && match (limit_name, limit.id()) {
+                (None, _) => true,
+                (Some(name), LimitId::Name(id)) => *name == **id,
+                (Some(_), LimitId::Position(_)) => false,
+            }
     }
 
     pub fn check(
@@ -187,7 +230,9 @@ impl ResolvedPlace<'_> {
             return refused("the override has expired already (hint: set a later expiry)".to_owned());
         }
         if [author, note].into_iter().flatten().any(|text| text.len() > TEXT_BYTES_MAX) {
-            return refused(format!("author and note have at most {TEXT_BYTES_MAX} bytes"));
+            return refused(format!(
+                "author and note have at most {TEXT_BYTES_MAX} bytes (hint: shorten them)"
+            ));
         }
         if !values.is_empty() {
             let ids: BTreeSet<String> =
@@ -215,7 +260,10 @@ impl ResolvedPlace<'_> {
         }
         if let Some(tier) = tier {
             let RuleLimits::Tiers(tiers) = &self.rule.rule.limits else {
-                return refused(format!("the rule `{}` has no tiers", place.rule));
+                return refused(format!(
+                    "the rule `{}` has no tiers (hint: set a limit instead, or add `tiers` to the rule)",
+                    place.rule
+                ));
             };
             let plans: Vec<&str> = tiers.plans.iter().map(|(plan, _)| &**plan).collect();
             if !plans.contains(&&**tier) {
@@ -225,45 +273,77 @@ impl ResolvedPlace<'_> {
         Ok(())
     }
 
-    /// What has to stay enforced after a change from `before` to `after`, because its window is another.
+    /// What has to stay enforced after a change to `after`, because its window is another.
     pub fn previous(
         &self,
-        before: Option<&Override>,
-        after: &OverrideValues,
+        replaced: &ReplacedOverride<'_>,
+        after: &AppliedValues,
         now: Timestamp,
     ) -> Vec<PreviousValues> {
-        // A wildcard has many keys, each with a counter of its own in the state that the wildcard gives it.
+        let ReplacedOverride { before, inherited } = replaced;
         let leftover = before.map(|before| before.previous.clone()).unwrap_or_default();
         let mut previous: Vec<PreviousValues> = leftover.into_iter().filter(|old| now < old.until).collect();
-        let active = before.filter(|before| before.is_active(now));
-        let old = active.map_or_else(OverrideValues::default, |before| before.values);
         let limit_name = before.and_then(|before| before.limit_name.as_deref());
-        let ends = self.limits_of(limit_name).filter_map(|base| {
-            let compiled = |values: &OverrideValues| {
-                values.apply_to(&base.limit().limit).ok().map(|limit| base.with_override(limit))
-            };
-            let (old, new) = (compiled(&old)?, compiled(after)?);
-            supersede(old.main_counter(), new.main_counter(), now).map(|superseded| superseded.until)
-        });
-        if let Some(until) = ends.max() {
-            previous.push(PreviousValues { values: old, until });
-        }
+        let old = match before.filter(|before| before.is_active(now)) {
+            Some(active) => AppliedValues::of(active),
+            None => inherited.clone(),
+        };
+        previous.extend(old.and_then(|old| self.replaced_values(&old, after, limit_name, now)));
         // An override that has expired a moment ago is still enforced too.
-        if let Some(expired) = before.filter(|before| !before.is_active(now) && !before.values.is_empty())
-            && let Some(expires_at) = expired.expires_at
+        if let Some(expired) = before.filter(|before| !before.is_active(now) && !before.is_leftover())
+            && let (Some(old), Some(expires_at)) = (AppliedValues::of(expired), expired.expires_at)
         {
-            let ends = self.limits_of(limit_name).filter_map(|base| {
-                let old = base.with_override(expired.values.apply_to(&base.limit().limit).ok()?);
-                supersede(old.main_counter(), base.main_counter(), expires_at)
-                    .map(|superseded| superseded.until)
-            });
-            if let Some(until) = ends.max().filter(|until| now < *until) {
-                previous.push(PreviousValues { values: expired.values, until });
-            }
+            let new = inherited.clone().unwrap_or_default();
+            let old = self.replaced_values(&old, &new, limit_name, expires_at);
+            previous.extend(old.filter(|old| now < old.until));
         }
         previous.sort_by_key(|previous| std::cmp::Reverse(previous.until));
         previous.truncate(PREVIOUS_MAX);
         previous
+    }
+
+    /// The values that were replaced at `at`, if a limit with them has another window than one with the new values.
+    fn replaced_values(
+        &self,
+        old: &AppliedValues,
+        new: &AppliedValues,
+        limit_name: Option<&str>,
+        at: Timestamp,
+    ) -> Option<PreviousValues> {
+        let tier = (old.tier != new.tier).then(|| PreviousTier { name: old.tier.clone(), changed_at: at });
+        // Without a tier, the plan depends on the request. If both have the same plan, each limit is compared with itself.
+        let limits = |tier: Option<&str>| match tier {
+            Some(tier) => self.rule.limits_of_tier(tier),
+            None => self.rule.limits,
+        };
+        let mut until = None;
+        for old_limit in limits(old.tier.as_deref()) {
+            for new_limit in limits(new.tier.as_deref()) {
+                let is_successor = match tier {
+                    None => std::ptr::eq(new_limit, old_limit),
+                    Some(_) => new_limit.counter_identity() == old_limit.counter_identity(),
+                };
+                if is_successor
+                    && self.is_meant(old_limit, limit_name)
+                    && self.is_meant(new_limit, limit_name)
+                    && let (Ok(old), Ok(new)) =
+                        (old_limit.with_override(&old.values), new_limit.with_override(&new.values))
+                {
+                    let superseded = supersede(old.main_counter(), new.main_counter(), at);
+                    until = until.max(superseded.map(|superseded| superseded.until));
+                }
+            }
+        }
+        let until = until?;
+        Some(PreviousValues { values: old.values, tier, until })
+    }
+}
+
+impl AppliedValues {
+    /// Those of an override. `None` if the key is unlimited, so that nothing was counted.
+    pub fn of(one: &Override) -> Option<Self> {
+        let values = Self { values: one.values, tier: one.tier.clone() };
+        (one.access != Access::Unlimited).then_some(values)
     }
 }
 

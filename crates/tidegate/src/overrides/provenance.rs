@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use tidegate_core::rules::{AppliedOverride, Ruleset};
+use tidegate_core::text::write_date;
 
 use super::key_name::KeyName;
 
@@ -23,6 +24,9 @@ pub fn provenance_text(applied: &AppliedOverride, rules: &Ruleset) -> String {
     let mut text = format!("{}, version {}", id(applied, rules), applied.entry.version);
     if let Some(author) = &one.author {
         text.push_str(&format!(", by {author}"));
+    }
+    if let Some(at) = one.expires_at {
+        text.push_str(&format!(", until {}", write_date(at)));
     }
     if let Some(note) = &one.note {
         text.push_str(&format!(", note {note:?}"));

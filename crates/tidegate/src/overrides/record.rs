@@ -8,14 +8,16 @@
 //! and not used. An unknown field is an error too, because ignoring it could lift a limit.
 
 use serde_json::{Map, Value};
-use tidegate_core::rules::{Access, BlockStatus, KeyOverrides, Override, OverrideValues, PreviousValues};
+use tidegate_core::rules::{
+    Access, BlockStatus, KeyOverrides, Override, OverrideValues, PreviousTier, PreviousValues,
+};
 
 use crate::config::{Fields, RecordError, encode_record, put};
 
 /// The number of this format.
 pub const RECORD_FORMAT: u64 = 1;
-/// The most overrides of a key: one for each limit name.
-const OVERRIDES_MAX: usize = 64;
+/// The most overrides of a key: for each limit name a block, and one besides.
+pub(super) const OVERRIDES_MAX: usize = 64;
 /// The most previous values of an override.
 pub(super) const PREVIOUS_MAX: usize = 8;
 
@@ -46,9 +48,13 @@ fn encode_override(one: &Override) -> Map<String, Value> {
     }
     put(&mut fields, "expires_at", one.expires_at.map(|at| at.as_nanos().into()));
     if !one.previous.is_empty() {
-        let previous = one.previous.iter().map(|PreviousValues { values, until }| {
+        let previous = one.previous.iter().map(|PreviousValues { values, tier, until }| {
             let mut fields = Map::new();
             encode_values(&mut fields, values);
+            if let Some(PreviousTier { name, changed_at }) = tier {
+                put(&mut fields, "tier", name.as_deref().map(Value::from));
+                put(&mut fields, "changed_at", Some(changed_at.as_nanos().into()));
+            }
             put(&mut fields, "until", Some(until.as_nanos().into()));
             Value::Object(fields)
         });
@@ -67,6 +73,11 @@ fn encode_values(fields: &mut Map<String, Value>, values: &OverrideValues) {
     {
         put(fields, name, value.map(Value::from));
     }
+}
+
+/// What the log says about a record that cannot be used.
+pub(super) fn unusable(id: &str, error: &RecordError) -> String {
+    format!("the override at {id:?} is not used: {error}")
 }
 
 /// Reads a record.
@@ -100,8 +111,10 @@ fn decode_override(value: Value) -> Result<Override, RecordError> {
             .map(|value| {
                 let mut fields = Fields::new(value)?;
                 let until = fields.timestamp("until")?.unwrap_or_default();
-                let values = decode_values(&mut fields)?;
-                fields.finish().map(|()| PreviousValues { values, until })
+                let (values, name) = (decode_values(&mut fields)?, fields.text("tier")?);
+                let tier = fields.timestamp("changed_at")?;
+                let tier = tier.map(|changed_at| PreviousTier { name, changed_at });
+                fields.finish().map(|()| PreviousValues { values, tier, until })
             })
             .collect::<Result<_, _>>()?,
     };
@@ -145,7 +158,13 @@ mod tests {
             tier: Some("pro".into()),
             access: Access::Blocked(BlockStatus::Forbidden),
             expires_at: Some(at(7)),
-            previous: vec![PreviousValues { values: OverrideValues::default(), until: at(9) }],
+            previous: [None, Some(None), Some(Some("free".into()))]
+                .map(|tier| PreviousValues {
+                    values: OverrideValues::default(),
+                    tier: tier.map(|name| PreviousTier { name, changed_at: at(8) }),
+                    until: at(9),
+                })
+                .into(),
             set_at: at(3),
             author: Some("ann".into()),
             note: Some("\"quoted\"\n".into()),

@@ -7,7 +7,7 @@ use foldhash::fast::RandomState;
 use tidegate_core::rules::{Override, OverrideList};
 
 /// The largest number of overrides.
-pub(super) const NUMBER_MAX: u32 = (1 << 29) - 1;
+pub(super) const NUMBER_MAX: u32 = (1 << 28) - 1;
 /// What overrides take, besides themselves and their texts.
 const SHARED_BYTES: usize = 128;
 

@@ -4,6 +4,7 @@
 //! rule whose literal texts are equally long, at the same attribute, are found by one look-up in a hash map. So the time grows
 //! with the number of different lengths, not with the number of wildcards.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -22,6 +23,17 @@ pub(super) struct Wildcards {
     /// By their keys in the config store.
     all: BTreeMap<Box<str>, FoundEntry>,
     scopes: HashMap<OverrideScope, ScopeWildcards>,
+}
+
+/// A wildcard that was set, changed or deleted.
+#[derive(Clone, Debug)]
+pub(super) struct WildcardChange {
+    /// Its key in the config store.
+    pub id: Box<str>,
+    /// The version of the change.
+    pub version: u64,
+    /// `None` if it was deleted, or cannot be used.
+    pub overrides: Option<FoundEntry>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -60,19 +72,46 @@ impl Wildcards {
         self.all.len()
     }
 
-    /// The same wildcards after changes. `None` for a wildcard that was deleted. Wildcards above the maximum are not added; the
-    /// second value says how many.
-    pub fn with_changes(&self, changes: Vec<(Box<str>, Option<FoundEntry>)>) -> (Self, usize) {
+    /// Whether there is one with this key in the config store.
+    pub fn contains(&self, id: &str) -> bool {
+        self.all.contains_key(id)
+    }
+
+    /// The same wildcards after changes. Wildcards above the maximum are not added; the second value says how many. `None` if
+    /// the changes were known.
+    pub fn with_changes(&self, changes: Vec<WildcardChange>) -> Option<(Self, usize)> {
+        let is_newer = |change: &WildcardChange| match (self.all.get(&change.id), &change.overrides) {
+            (Some(known), _) => known.version < change.version,
+            (None, changed) => changed.is_some(),
+        };
+        let changes: Vec<WildcardChange> = changes.into_iter().filter(is_newer).collect();
+        if changes.is_empty() {
+            return None;
+        }
         let mut all = self.all.clone();
         let mut refused = 0;
-        for (id, overrides) in changes {
+        for WildcardChange { id, overrides, .. } in changes {
             match overrides {
                 None => drop(all.remove(&id)),
                 Some(_) if all.len() >= WILDCARDS_MAX && !all.contains_key(&id) => refused += 1,
                 Some(overrides) => drop(all.insert(id, overrides)),
             }
         }
-        (Self::new(all), refused)
+        Some((Self::new(all), refused))
+    }
+
+    /// All wildcards that were read from the store after a version, and those that are newer here: this node has written them
+    /// meanwhile.
+    pub fn replaced_by(&self, read: Vec<WildcardChange>, latest: u64) -> (Self, usize) {
+        let written = self.all.iter().filter(|(_, known)| known.version > latest);
+        let written = written.map(|(id, known)| WildcardChange {
+            id: id.clone(),
+            version: known.version,
+            overrides: Some(known.clone()),
+        });
+        // Later ones replace earlier ones.
+        let changes = read.into_iter().chain(written).collect();
+        Self::default().with_changes(changes).unwrap_or_default()
     }
 
     fn new(all: BTreeMap<Box<str>, FoundEntry>) -> Self {
@@ -84,7 +123,7 @@ impl Wildcards {
             let literal = name.parts[part].1.literal();
             let is_prefix = matches!(name.parts[part].1, ValuePattern::Prefix(_));
             let shape = Shape { part, is_prefix, literal_bytes: literal.len() };
-            let Some(text) = shape.lookup_text(&key) else { continue };
+            let Some(text) = shape.lookup_text(&key, |_| None) else { continue };
             let literal_chars = name.parts.iter().map(|(_, value)| value.literal().chars().count()).sum();
             let scope = scopes.entry(name.scope()).or_default();
             scope.shapes.insert(shape);
@@ -94,9 +133,16 @@ impl Wildcards {
     }
 
     /// The wildcards that a key matches, those with the most literal characters first.
-    pub fn find(&self, scope: OverrideScope, key: &[u8]) -> Vec<FoundEntry> {
+    ///
+    /// A key has only a digest of a value that is too long. `long_value` returns the value of the attribute at a position.
+    pub fn find<'v>(
+        &self,
+        scope: OverrideScope,
+        key: &[u8],
+        long_value: impl Fn(usize) -> Option<Cow<'v, str>>,
+    ) -> Vec<FoundEntry> {
         let Some(scope) = self.scopes.get(&scope) else { return Vec::new() };
-        let texts = scope.shapes.iter().filter_map(|shape| shape.lookup_text(key));
+        let texts = scope.shapes.iter().filter_map(|shape| shape.lookup_text(key, &long_value));
         let mut found: Vec<&Found> = texts.filter_map(|text| scope.by_text.get(&text)).collect();
         found.sort_by_key(|found| (Reverse(found.literal_chars), !found.is_prefix));
         found.into_iter().map(|found| found.overrides.clone()).collect()
@@ -105,13 +151,25 @@ impl Wildcards {
 
 impl Shape {
     /// What a wildcard of this shape has to be equal to. `None` if the key is too short for the shape.
-    fn lookup_text(&self, key: &[u8]) -> Option<LookupText> {
+    fn lookup_text<'v>(
+        &self,
+        key: &[u8],
+        long_value: impl Fn(usize) -> Option<Cow<'v, str>>,
+    ) -> Option<LookupText> {
         let mut text = LookupText::new();
         text.extend_from_slice(&[u8::try_from(self.part).ok()?, u8::from(self.is_prefix)]);
         text.extend_from_slice(&self.literal_bytes.to_le_bytes());
         for (position, value) in key_values(key).enumerate() {
             if position == self.part {
-                let KeyValue::Text(value) = value else { return None };
+                let long;
+                let value = match value {
+                    KeyValue::Text(value) => value,
+                    KeyValue::Digest(_) => {
+                        long = long_value(position)?;
+                        long.as_bytes()
+                    }
+                    KeyValue::Absent | KeyValue::Address(_) => return None,
+                };
                 let start = if self.is_prefix { 0 } else { value.len().checked_sub(self.literal_bytes)? };
                 text.extend_from_slice(value.get(start..start + self.literal_bytes)?);
             } else {
@@ -152,15 +210,20 @@ mod tests {
     fn wildcards(names: &[&[(&str, &str)]]) -> Wildcards {
         let changes = names.iter().map(|parts| {
             let id = name(parts).encode().unwrap();
-            let wildcard = Some(id.clone().into());
-            (id, Some(FoundEntry { overrides: Arc::default(), version: 1, wildcard }))
+            change(id, 1, true)
         });
-        Wildcards::default().with_changes(changes.collect()).0
+        Wildcards::default().with_changes(changes.collect()).unwrap().0
+    }
+
+    fn change(id: Box<str>, version: u64, is_set: bool) -> WildcardChange {
+        let wildcard = Some(id.clone().into());
+        let entry = FoundEntry { overrides: Arc::default(), version, wildcard };
+        WildcardChange { id, version, overrides: is_set.then_some(entry) }
     }
 
     fn found(wildcards: &Wildcards, parts: &[(&str, &str)]) -> Vec<String> {
         let key = name(parts);
-        let found = wildcards.find(key.scope(), &key.key_bytes().unwrap());
+        let found = wildcards.find(key.scope(), &key.key_bytes().unwrap(), |_| None);
         let name = |found: &FoundEntry| KeyName::decode(found.wildcard.as_deref().unwrap()).unwrap();
         found.iter().map(|found| name(found).parts[0].1.to_string()).collect()
     }
@@ -203,8 +266,14 @@ mod tests {
     fn changes_replace_and_delete() {
         let all = wildcards(&[&[("user", "a*")]]);
         let id = name(&[("user", "a*")]).encode().unwrap();
-        let (none, refused) = all.with_changes(vec![(id, None)]);
+        // What is known already, or older, changes nothing.
+        assert!(all.with_changes(vec![change(id.clone(), 1, true), change(id.clone(), 1, false)]).is_none());
+        let (none, refused) = all.with_changes(vec![change(id.clone(), 2, false)]).unwrap();
         assert!(none.is_empty() && refused == 0);
         assert!(found(&none, &[("user", "ab")]).is_empty());
+        // A read of everything that began before a write does not undo it.
+        let (read, _) = all.replaced_by(Vec::new(), 0);
+        assert_eq!(found(&read, &[("user", "ab")]), ["a*"]);
+        assert!(all.replaced_by(Vec::new(), 1).0.is_empty());
     }
 }

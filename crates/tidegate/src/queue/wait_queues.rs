@@ -335,13 +335,20 @@ impl WaitQueues {
     /// Wakes the heads of all queues: the limits or a signal have changed.
     #[cfg(feature = "rules")]
     pub(crate) fn wake_all(&self, now: Timestamp) {
+        self.wake_changed(now, |_| true);
+    }
+
+    /// Wakes the heads of the queues whose limits have changed.
+    #[cfg(feature = "rules")]
+    pub(crate) fn wake_changed(&self, now: Timestamp, has_changed: impl Fn(&[u8]) -> bool) {
         for shard in &self.shards {
             let mut shard = lock(shard);
-            let wake = |queue: &mut WaitQueue| {
+            let wake = |(_, queue): (_, &mut WaitQueue)| {
                 queue.wake_after_change(now);
                 queue.take_wakers()
             };
-            let wakers: Vec<Wakers> = shard.values_mut().map(wake).collect();
+            let changed = shard.iter_mut().filter(|(key, _)| has_changed(key));
+            let wakers: Vec<Wakers> = changed.map(wake).collect();
             drop(shard);
             wakers.iter().flat_map(|wakers| &wakers.woken).for_each(Waker::wake_by_ref);
         }

@@ -11,6 +11,9 @@ mod axum_rules;
 #[cfg(feature = "redis")]
 #[path = "../../examples/fleet.rs"]
 mod fleet;
+#[cfg(feature = "tower")]
+#[path = "../../examples/hyper_server.rs"]
+mod hyper_server;
 #[path = "../../examples/limiter.rs"]
 mod limiter;
 #[cfg(feature = "redis")]
@@ -65,16 +68,28 @@ mod over_http {
     async fn axum_with_a_limit_per_address() {
         let (listener, url) = listen().await;
         let server = tokio::spawn(super::axum_per_ip::serve(listener));
+        assert_three_requests_pass(&url).await;
+        server.abort();
+    }
+
+    #[tokio::test]
+    async fn hyper_with_a_limit_per_address() {
+        let (listener, url) = listen().await;
+        let server = tokio::spawn(super::hyper_server::serve(listener));
+        assert_three_requests_pass(&url).await;
+        server.abort();
+    }
+
+    async fn assert_three_requests_pass(url: &str) {
         for remaining in ["2", "1", "0"] {
-            let response = reqwest::get(&url).await.unwrap();
+            let response = reqwest::get(url).await.unwrap();
             assert_eq!(response.status(), 200);
             assert_eq!(response.headers()["x-ratelimit-remaining"], remaining);
         }
-        let denied = reqwest::get(&url).await.unwrap();
+        let denied = reqwest::get(url).await.unwrap();
         assert_eq!(denied.status(), 429);
         assert_eq!(denied.headers()["retry-after"], "10");
         assert_eq!(denied.headers()["content-type"], "application/problem+json");
-        server.abort();
     }
 
     #[cfg(feature = "rules")]

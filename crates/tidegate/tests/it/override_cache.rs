@@ -9,11 +9,13 @@ use tidegate::config::{
     MemoryConfigStore, Scan, ScanPage, WriteResult,
 };
 use tidegate::overrides::{
-    EditError, EditedOverride, OverrideCache, OverrideChange, OverrideEditor, OverridePlace,
+    EditError, EditedOverride, OverrideCache, OverrideChange, OverrideEditor, OverridePlace, WILDCARDS_MAX,
 };
-use tidegate::rules::{self, AnswerKind, Descriptor, Entry, OverrideValues, Request};
-use tidegate::{Clock as _, Engine, SystemClock};
+use tidegate::rules::{self, Access, AnswerKind, Descriptor, Entry, OverrideValues, Request};
+use tidegate::store::NodeStore;
+use tidegate::{Clock as _, Engine, ManualClock, MemoryStore, SystemClock, Timestamp};
 use tidegate_testing::config_store::put;
+use tidegate_testing::fake_store::FakeStore;
 use tokio::sync::Semaphore;
 
 const RULES: &str = "
@@ -29,6 +31,9 @@ rules:
 struct TestStore {
     inner: MemoryConfigStore,
     permits: Semaphore,
+    /// Permits for reading changes.
+    feed_permits: Semaphore,
+    feed_reads: AtomicUsize,
     reads: AtomicUsize,
     is_away: AtomicBool,
 }
@@ -36,8 +41,19 @@ struct TestStore {
 impl TestStore {
     fn new() -> Arc<Self> {
         let inner = MemoryConfigStore::bounded(1 << 20);
-        let permits = Semaphore::new(Semaphore::MAX_PERMITS / 2);
-        Arc::new(Self { inner, permits, reads: AtomicUsize::new(0), is_away: AtomicBool::new(false) })
+        Self::over(inner)
+    }
+
+    fn over(inner: MemoryConfigStore) -> Arc<Self> {
+        let all = || Semaphore::new(Semaphore::MAX_PERMITS / 2);
+        Arc::new(Self {
+            inner,
+            permits: all(),
+            feed_permits: all(),
+            feed_reads: AtomicUsize::new(0),
+            reads: AtomicUsize::new(0),
+            is_away: AtomicBool::new(false),
+        })
     }
 
     fn check(&self) -> Result<(), ConfigStoreError> {
@@ -68,7 +84,11 @@ impl ConfigStore for TestStore {
     }
 
     fn changes(&self, since: ConfigVersion, changes_max: usize) -> ConfigFuture<'_, Changes> {
-        Box::pin(async move { self.check().map(|()| self.inner.changes(since, changes_max))?.await })
+        Box::pin(async move {
+            self.feed_reads.fetch_add(1, Ordering::SeqCst);
+            self.feed_permits.acquire().await.expect("never closed").forget();
+            self.check().map(|()| self.inner.changes(since, changes_max))?.await
+        })
     }
 
     fn latest(&self) -> ConfigFuture<'_, ConfigVersion> {
@@ -106,17 +126,19 @@ impl Node {
     }
 
     async fn try_set_limit(&self, rule: &str, limit: u64) -> Result<EditedOverride, EditError> {
-        let place = OverridePlace {
-            domain: "api".into(),
-            rule: rule.into(),
-            limit_name: None,
-            key: vec![("user".into(), "1".into())],
-        };
-        let values = OverrideValues { limit: Some(limit), ..OverrideValues::default() };
-        let change = OverrideChange { values, ..OverrideChange::default() };
+        self.try_set(rule, "1", &limit_of(limit)).await
+    }
+
+    async fn try_set(
+        &self,
+        rule: &str,
+        user: &str,
+        change: &OverrideChange,
+    ) -> Result<EditedOverride, EditError> {
+        let place = place(rule, user);
         let rules = self.engine.rules().clone();
         let editor = OverrideEditor::new(&self.cache, &rules);
-        editor.set(&place, &change, None, self.engine.clock().now()).await
+        editor.set(&place, change, None, self.engine.clock().now()).await
     }
 
     /// How many units remain after a request.
@@ -141,6 +163,20 @@ impl Node {
     fn allow_all_reads(&self) {
         self.store.permits.add_permits(Semaphore::MAX_PERMITS / 2);
     }
+}
+
+fn place(rule: &str, user: &str) -> OverridePlace {
+    OverridePlace {
+        domain: "api".into(),
+        rule: rule.into(),
+        limit_name: None,
+        key: vec![("user".into(), user.into())],
+    }
+}
+
+fn limit_of(limit: u64) -> OverrideChange {
+    let values = OverrideValues { limit: Some(limit), ..OverrideValues::default() };
+    OverrideChange { values, ..OverrideChange::default() }
 }
 
 const LONG: Duration = Duration::from_secs(60);
@@ -328,14 +364,21 @@ fn a_record_that_cannot_be_read_is_reported_and_not_used() {
         let node = Node::new(&TestStore::new(), LONG);
         node.follow().await;
         let records: [&[u8]; 3] = [b"\xff\x00", br#"{"v":9,"overrides":[]}"#, b"{}"];
+        let mut unusable = Vec::new();
         for (number, record) in (1..).zip(records) {
             let write =
                 [put("o\u{1f}api\u{1f}a\u{1f}user=1", record), put("w\u{1f}api\u{1f}a\u{1f}user=1*", record)];
             node.store.write(&write).await.unwrap();
-            let changes = node.cache.follow_changes().await.unwrap();
-            assert_eq!(changes.unusable.len(), 1, "{:?}", changes.unusable);
+            unusable.extend(node.cache.follow_changes().await.unwrap().unusable);
             assert_eq!(node.remaining("waits", "1").await, 5 - number);
         }
+        unusable.extend(node.cache.follow_changes().await.unwrap().unusable);
+        // Each is named, that of the key too, and it is named once.
+        let named = |kind: &str| {
+            let begins = format!("the override at \"{kind}\\u{{1f}}api");
+            unusable.iter().filter(|problem| problem.starts_with(&begins)).count()
+        };
+        assert_eq!((named("o"), named("w")), (3, 3), "{unusable:?}");
         assert_eq!(node.cache.stats().unusable_records, 6);
         // An operator mends it by setting it again.
         node.set_limit("a", 100).await;
@@ -433,4 +476,383 @@ fn a_change_by_another_node_replaces_what_is_known() {
         following.await.unwrap();
         assert_eq!(other.remaining("hurries", "1").await, 196);
     });
+}
+
+#[test]
+fn a_wildcard_applies_at_once_while_the_feed_is_busy() {
+    runtime().block_on(async {
+        let node = Arc::new(Node::new(&TestStore::new(), LONG));
+        node.follow().await;
+        // A poll of the background task hangs.
+        node.store.feed_permits.forget_permits(usize::MAX);
+        let feed_reads = node.store.feed_reads.load(Ordering::SeqCst);
+        let following = tokio::spawn({
+            let node = Arc::clone(&node);
+            async move { node.follow().await }
+        });
+        wait_until(|| node.store.feed_reads.load(Ordering::SeqCst) > feed_reads).await;
+        node.try_set("a", "an*", &limit_of(100)).await.unwrap();
+        assert_eq!(node.remaining("waits", "ann").await, 99);
+        let delete = {
+            let rules = node.engine.rules().clone();
+            let editor = OverrideEditor::new(&node.cache, &rules);
+            editor.delete(&place("a", "an*"), None, node.engine.clock().now()).await
+        };
+        delete.unwrap();
+        assert_eq!(node.remaining("waits", "ann").await, 3);
+        node.store.feed_permits.add_permits(Semaphore::MAX_PERMITS / 2);
+        following.await.unwrap();
+        assert_eq!(node.remaining("waits", "ann").await, 2);
+    });
+}
+
+/// The changes between reading everything and the first poll are those of wildcards, too.
+#[test]
+fn a_wildcard_that_changes_after_the_first_read_is_not_missed() {
+    runtime().block_on(async {
+        for round in 0..20 {
+            let store = TestStore::new();
+            let other = Node::new(&store, LONG);
+            other.follow().await;
+            other.try_set("a", "an*", &limit_of(100)).await.unwrap();
+            let node = Arc::new(Node::new(&store, LONG));
+            store.feed_permits.forget_permits(usize::MAX);
+            let feed_reads = store.feed_reads.load(Ordering::SeqCst);
+            let following = tokio::spawn({
+                let node = Arc::clone(&node);
+                async move { node.follow().await }
+            });
+            wait_until(|| store.feed_reads.load(Ordering::SeqCst) > feed_reads).await;
+            // The node has read all wildcards, and no change.
+            assert_eq!(node.remaining("waits", "ann").await, 99);
+            let is_deleted = round % 2 == 0;
+            if is_deleted {
+                let rules = other.engine.rules().clone();
+                let editor = OverrideEditor::new(&other.cache, &rules);
+                editor.delete(&place("a", "an*"), None, other.engine.clock().now()).await.unwrap();
+            } else {
+                other.try_set("a", "an*", &limit_of(200)).await.unwrap();
+            }
+            store.feed_permits.add_permits(Semaphore::MAX_PERMITS / 2);
+            following.await.unwrap();
+            assert_eq!(node.remaining("waits", "ann").await, if is_deleted { 3 } else { 198 });
+        }
+    });
+}
+
+#[test]
+fn a_wildcard_above_the_maximum_is_refused() {
+    runtime().block_on(async {
+        let node = Node::new(&TestStore::over(MemoryConfigStore::bounded(256 << 20)), LONG);
+        let record = br#"{"v":1,"overrides":[{"limit":50}]}"#;
+        let numbers: Vec<usize> = (1..WILDCARDS_MAX).collect();
+        for some in numbers.chunks(10_000) {
+            let key = |number| put(&format!("w\u{1f}api\u{1f}a\u{1f}user={number}-*"), record);
+            node.store.write(&some.iter().map(key).collect::<Vec<_>>()).await.unwrap();
+        }
+        node.follow().await;
+        assert_eq!(node.cache.stats().wildcards, WILDCARDS_MAX as u64 - 1);
+        let rules = node.engine.rules().clone();
+        let editor = OverrideEditor::new(&node.cache, &rules);
+        let edits = ["x*", "x*", "y*", "z"].map(|user| (place("a", user), limit_of(7)));
+        let results = editor.set_all(&edits, node.engine.clock().now()).await;
+        let is_refused = |result: &Result<EditedOverride, EditError>| {
+            matches!(result, Err(EditError::Refused(reason)) if reason.contains("100000 wildcards already"))
+        };
+        assert_eq!(results.iter().map(is_refused).collect::<Vec<_>>(), [false, false, true, false]);
+        assert!(is_refused(&node.try_set("a", "y*", &limit_of(7)).await));
+        // Those that exist can be changed.
+        assert_eq!(node.try_set("a", "x*", &limit_of(8)).await.unwrap().before.unwrap().values.limit, Some(7));
+        assert_eq!(node.remaining("waits", "xy").await, 7);
+    });
+}
+
+/// The node that takes an import uses it at once, also if the store answers reads later than a decision waits.
+#[test]
+fn an_import_is_used_at_once_however_slow_the_store_is() {
+    runtime().block_on(async {
+        let node = Node::new(&TestStore::new(), Duration::ZERO);
+        node.follow().await;
+        node.set_limit("b", 100).await;
+        let rules = node.engine.rules().clone();
+        let editor = OverrideEditor::new(&node.cache, &rules);
+        let edits = ["1", "2"].map(|user| (place("b", user), limit_of(200)));
+        let results = editor.set_all(&edits, node.engine.clock().now()).await;
+        assert!(results.iter().all(Result::is_ok), "{results:?}");
+        node.allow_reads(0);
+        assert_eq!(node.remaining("hurries", "1").await, 199);
+        assert_eq!(node.remaining("hurries", "2").await, 199);
+    });
+}
+
+/// More changes than one poll reads again.
+#[test]
+fn a_bulk_change_by_another_node_does_not_expose_the_rule() {
+    const KEYS: u64 = 1_500;
+    runtime().block_on(async {
+        let store = TestStore::over(MemoryConfigStore::bounded(64 << 20));
+        let (editing, other) = (Node::new(&store, Duration::ZERO), Node::new(&store, Duration::ZERO));
+        let rules = editing.engine.rules().clone();
+        let edits = |limit: u64| -> Vec<_> {
+            (0..KEYS).map(|user| (place("b", &user.to_string()), limit_of(limit))).collect()
+        };
+        let editor = OverrideEditor::new(&editing.cache, &rules);
+        editor.set_all(&edits(100), editing.engine.clock().now()).await;
+        other.follow().await;
+        for user in 0..KEYS {
+            other.remaining("hurries", &user.to_string()).await;
+            // Reads in progress are bounded, and a key without a read is decided by the rule.
+            wait_until(|| other.cache.stats().entries > user).await;
+        }
+        editor.set_all(&edits(200), editing.engine.clock().now()).await;
+        other.follow().await;
+        other.allow_reads(0);
+        for user in 0..KEYS {
+            let remaining = other.remaining("hurries", &user.to_string()).await;
+            assert!(remaining > 90, "{user}: {remaining}, as by the rule");
+        }
+        other.allow_all_reads();
+    });
+}
+
+/// A request may wait under an override with another window, in another queue than that of the rule's counter.
+#[test]
+fn waits_for_overrides_wake_for_their_key_only() {
+    runtime().block_on(async {
+        let node = Arc::new(Node::new(&TestStore::new(), LONG));
+        node.follow().await;
+        // Another window than the rule's, so that requests wait for another counter.
+        let half_hour = |limit: u64| OverrideChange {
+            values: OverrideValues {
+                limit: Some(limit),
+                per_ns: Some(1_800_000_000_000),
+                ..OverrideValues::default()
+            },
+            ..OverrideChange::default()
+        };
+        let mut waits = Vec::new();
+        for user in ["1", "2"] {
+            node.try_set("c", user, &half_hour(1)).await.unwrap();
+            assert_eq!(node.remaining("delays", user).await, 0);
+            let (node, user) = (Arc::clone(&node), user.to_owned());
+            let wakes = Arc::new(CountedWakes::default());
+            let mut waiting = Box::pin(async move { node.remaining("delays", &user).await });
+            let waker = std::task::Waker::from(Arc::clone(&wakes));
+            assert!(waiting.as_mut().poll(&mut std::task::Context::from_waker(&waker)).is_pending());
+            waits.push((waiting, wakes));
+        }
+        wait_until(|| node.engine.waiting_requests() == 2).await;
+        let counts = || [0, 1].map(|index: usize| waits[index].1.0.load(Ordering::SeqCst));
+        let before = counts();
+        let unlimited = OverrideChange { access: Access::Unlimited, ..OverrideChange::default() };
+        let name = node.try_set("c", "1", &unlimited).await.unwrap().name;
+        node.engine.overrides_changed(&[name]);
+        assert_eq!(counts(), [before[0] + 1, before[1]]);
+        let (waiting, _) = waits.swap_remove(0);
+        waiting.await;
+        assert_eq!(node.engine.waiting_requests(), 1);
+    });
+}
+
+/// Counts how often a task is woken.
+#[derive(Default)]
+struct CountedWakes(AtomicUsize);
+
+impl std::task::Wake for CountedWakes {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// A decision has one deadline, for its overrides and for the shared store.
+#[test]
+fn the_wait_for_overrides_is_part_of_the_deadline() {
+    runtime().block_on(async {
+        let store = TestStore::new();
+        let node = Node::new(&store, LONG);
+        for user in ["1", "2"] {
+            Node::new(&store, LONG).try_set("a", user, &limit_of(100)).await.unwrap();
+        }
+        node.follow().await;
+        let clock = ManualClock::default();
+        let remote = FakeStore::new(clock.clone());
+        let memory = Arc::new(MemoryStore::bounded(1 << 20));
+        let node_store = NodeStore::shared(Arc::new(remote.clone()), memory);
+        let domains = rules::parse("rules.yaml", RULES).unwrap().domains;
+        let engine = Engine::with_store(domains, node_store, clock.clone()).unwrap();
+        let engine = engine.with_overrides(Arc::clone(&node.cache));
+        for (user, waits) in [("1", true), ("2", false)] {
+            node.allow_reads(0);
+            let entries = [Entry { key: "kind", value: "waits" }, Entry { key: "user", value: user }];
+            let request = Request { domain: "api", descriptors: &[Descriptor::new(&entries, 1)] };
+            let deciding = if waits { engine.decide(&request) } else { engine.check(&request) };
+            clock.advance(Duration::from_secs(3));
+            node.allow_all_reads();
+            assert_eq!(deciding.await.unwrap().answer.remaining, 99);
+        }
+        assert_eq!(remote.spent_budgets(), [Duration::from_secs(3); 2]);
+    });
+}
+
+/// A flood of new keys does not start reads without bound. Further keys are decided by the rule.
+#[test]
+fn reads_in_progress_are_bounded() {
+    const KEYS: usize = 1_100;
+    const LOADS_MAX: usize = 1_024;
+    runtime().block_on(async {
+        let node = Node::new(&TestStore::over(MemoryConfigStore::bounded(16 << 20)), LONG);
+        let record = br#"{"v":1,"overrides":[{"limit":50}]}"#;
+        let key = |user| put(&format!("o\u{1f}api\u{1f}b\u{1f}user={user}"), record);
+        node.store.write(&(0..KEYS).map(key).collect::<Vec<_>>()).await.unwrap();
+        node.follow().await;
+        node.allow_reads(0);
+        let reads = node.reads();
+        for user in 0..KEYS {
+            assert_eq!(node.remaining("hurries", &user.to_string()).await, 4);
+        }
+        assert_eq!(node.reads() - reads, LOADS_MAX);
+        node.allow_all_reads();
+        wait_until(|| node.cache.stats().entries == LOADS_MAX as u64).await;
+        assert_eq!(node.remaining("hurries", "0").await, 48);
+    });
+}
+
+/// A change that was missed does not stay unknown for ever.
+#[test]
+fn a_key_in_use_is_read_again_after_ten_minutes() {
+    runtime().block_on(async {
+        let node = Node::new(&TestStore::new(), LONG);
+        node.follow().await;
+        node.set_limit("a", 3).await;
+        // User 2 had an override.
+        node.try_set("a", "2", &limit_of(3)).await.unwrap();
+        let rules = node.engine.rules().clone();
+        let editor = OverrideEditor::new(&node.cache, &rules);
+        editor.delete(&place("a", "2"), None, node.engine.clock().now()).await.unwrap();
+        node.follow().await;
+        let start = SystemClock::new().now();
+        let tick_after = |seconds: u64| {
+            let now = start.as_nanos() + seconds * 1_000_000_000;
+            node.cache.tick(Timestamp::from_nanos(now));
+        };
+        tick_after(590);
+        let reads = node.reads();
+        assert_eq!((node.remaining("waits", "1").await, node.remaining("waits", "2").await), (2, 4));
+        node.follow().await;
+        assert_eq!(node.reads() - reads, 0);
+        tick_after(620);
+        // Requests do not wait for it.
+        assert_eq!(node.remaining("waits", "1").await, 1);
+        assert_eq!(node.reads() - reads, 0);
+        node.follow().await;
+        assert_eq!(node.reads() - reads, 1);
+        assert_eq!(node.remaining("waits", "1").await, 0);
+        node.follow().await;
+        assert_eq!(node.reads() - reads, 1);
+        // A key without an override is forgotten, and loaded by the next request.
+        assert_eq!(node.remaining("waits", "2").await, 3);
+        assert_eq!(node.reads() - reads, 1);
+        assert_eq!(node.remaining("waits", "2").await, 2);
+        assert_eq!(node.reads() - reads, 2);
+        let stats = node.cache.stats();
+        assert_eq!((stats.hits, stats.misses, stats.loads), (6, 1, 1));
+    });
+}
+
+#[test]
+fn overrides_that_have_ended_are_deleted() {
+    const SECOND_NS: u64 = 1_000_000_000;
+    runtime().block_on(async {
+        let store = TestStore::new();
+        let (node, other) = (Node::new(&store, LONG), Node::new(&store, LONG));
+        node.follow().await;
+        other.follow().await;
+        let start = SystemClock::new().now();
+        let after = |seconds: u64| Timestamp::from_nanos(start.as_nanos() + seconds * SECOND_NS);
+        assert!(node.cache.begin_purge(start).await.unwrap().is_none(), "there are no overrides");
+        let blocked = Access::Blocked(rules::BlockStatus::Forbidden);
+        let block =
+            OverrideChange { access: blocked, expires_at: Some(after(10)), ..OverrideChange::default() };
+        let window = OverrideChange {
+            values: OverrideValues {
+                limit: Some(9),
+                per_ns: Some(60 * SECOND_NS),
+                ..OverrideValues::default()
+            },
+            expires_at: Some(after(10)),
+            ..OverrideChange::default()
+        };
+        let users = [
+            ("ends", &block),
+            ("w*", &block),
+            ("keeps a window", &window),
+            ("stays", &limit_of(9)),
+            ("edited", &block),
+        ];
+        for (user, change) in users {
+            node.try_set("a", user, change).await.unwrap();
+        }
+        let damaged = "o\u{1f}api\u{1f}a\u{1f}user=damaged";
+        node.store.write(&[put(damaged, b"{")]).await.unwrap();
+        other.follow().await;
+        let users_left = async || {
+            let editor_rules = node.engine.rules().clone();
+            let editor = OverrideEditor::new(&node.cache, &editor_rules);
+            let mut users = Vec::new();
+            for prefix in ["o", "w"] {
+                let listed = editor.list(prefix, None, 100).await.unwrap();
+                users.extend(listed.entries.iter().map(|(name, _)| name.parts[0].1.to_string()));
+                users.extend(listed.unusable.iter().map(|_| "damaged".to_owned()));
+            }
+            users.sort_unstable();
+            users
+        };
+        let purge = async |node: &Node, now: Timestamp| {
+            let mut rest = node.cache.begin_purge(now).await.unwrap();
+            let began = rest.is_some();
+            while let Some(purge) = rest {
+                rest = node.cache.purge_some(&purge, now).await.unwrap();
+            }
+            began
+        };
+        assert!(purge(&node, after(9)).await);
+        assert_eq!(users_left().await.len(), 6, "nothing has ended yet");
+        // Once a day, by one node.
+        assert!(!purge(&node, after(100)).await && !purge(&other, after(100)).await);
+        const DAY: u64 = 24 * 3_600;
+        assert!(!purge(&other, after(DAY)).await);
+        node.try_set("a", "edited", &limit_of(9)).await.unwrap();
+        assert!(purge(&other, after(DAY + 10)).await);
+        assert_eq!(users_left().await, ["damaged", "edited", "stays"]);
+        assert_eq!((node.cache.stats().purged, other.cache.stats().purged), (0, 3));
+        assert_eq!((other.cache.stats().wildcards, node.cache.stats().wildcards), (0, 1));
+        node.follow().await;
+        assert_eq!(node.cache.stats().wildcards, 0);
+        // A record of a node whose clock is a year ahead does not stop it.
+        assert!(purge(&node, after(365 * DAY)).await);
+        assert!(!purge(&node, after(365 * DAY + 1)).await);
+        assert!(purge(&node, after(2 * DAY)).await);
+    });
+}
+
+/// A window that an override had stays enforced after it has expired, so its record stays until then.
+#[test]
+fn a_record_stays_as_long_as_its_window() {
+    const HOUR_NS: u64 = 3_600 * 1_000_000_000;
+    let at = Timestamp::from_nanos;
+    let expired = rules::Override { expires_at: Some(at(HOUR_NS)), ..rules::Override::default() };
+    let ends = |one: &rules::Override| {
+        let hours = (0..10_000_u64).find(|hours| one.has_ended(at(hours * HOUR_NS)));
+        hours.unwrap_or(u64::MAX)
+    };
+    let values = |values: OverrideValues| rules::Override { values, ..expired.clone() };
+    let limit = OverrideValues { limit: Some(5), ..OverrideValues::default() };
+    assert_eq!(ends(&values(limit)), 1);
+    assert_eq!(ends(&values(OverrideValues { per_ns: Some(5 * HOUR_NS), ..limit })), 6);
+    assert_eq!(ends(&values(OverrideValues { sub_windows: Some(6), ..limit })), 1 + 366 * 24);
+    let block = Access::Blocked(rules::BlockStatus::Forbidden);
+    assert_eq!(ends(&rules::Override { access: block, ..expired.clone() }), 1);
+    assert_eq!(ends(&rules::Override { expires_at: None, ..expired.clone() }), u64::MAX);
+    let previous = tidegate_core::rules::PreviousValues { values: limit, tier: None, until: at(8 * HOUR_NS) };
+    assert_eq!(ends(&rules::Override { previous: vec![previous], ..expired }), 8);
 }

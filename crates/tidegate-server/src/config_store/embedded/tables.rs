@@ -31,21 +31,27 @@ pub(super) fn encode_value(version: ConfigVersion, value: &[u8], stored: &mut Ve
     stored.extend_from_slice(value);
 }
 
-/// The version and the value.
-pub(super) fn decode_value(stored: &[u8]) -> Result<(ConfigVersion, &[u8]), redb::Error> {
+/// The version and the value. What is too short for a version is returned as a value of version 0: the caller reports it, as
+/// other damaged values, and a new write replaces it.
+pub(super) fn decode_value(stored: &[u8]) -> (ConfigVersion, &[u8]) {
     match stored.split_first_chunk::<VERSION_BYTES>() {
-        Some((version, value)) => Ok((ConfigVersion::new(u64::from_le_bytes(*version)), value)),
-        None => Err(redb::Error::Corrupted("an entry has no version".to_owned())),
+        Some((version, value)) => (ConfigVersion::new(u64::from_le_bytes(*version)), value),
+        None => (ConfigVersion::ZERO, stored),
     }
 }
 
-fn decode_key(stored: &[u8]) -> Result<&str, redb::Error> {
-    str::from_utf8(stored).map_err(|_| redb::Error::Corrupted("a key is not UTF-8".to_owned()))
+/// A key, if it is text. Other keys are skipped: no write makes them, and no call can name them.
+fn decode_key(stored: &[u8]) -> Option<&str> {
+    let key = str::from_utf8(stored).ok();
+    if key.is_none() {
+        tracing::error!(key = %stored.escape_ascii(), "a damaged key in the config store is skipped");
+    }
+    key
 }
 
 pub(super) fn get(reading: &ReadTransaction, key: &str) -> Result<Option<ConfigEntry>, redb::Error> {
     let Some(stored) = reading.open_table(ENTRIES)?.get(key.as_bytes())? else { return Ok(None) };
-    let (version, value) = decode_value(stored.value())?;
+    let (version, value) = decode_value(stored.value());
     Ok(Some(ConfigEntry { key: key.into(), value: value.into(), version }))
 }
 
@@ -68,8 +74,10 @@ pub(super) fn scan(reading: &ReadTransaction, scan: &Scan<'_>) -> Result<ScanPag
             page.has_more = true;
             break;
         }
-        let (version, value) = decode_value(stored.value())?;
-        page.entries.push(ConfigEntry { key: decode_key(key.value())?.into(), value: value.into(), version });
+        let (version, value) = decode_value(stored.value());
+        if let Some(key) = decode_key(key.value()) {
+            page.entries.push(ConfigEntry { key: key.into(), value: value.into(), version });
+        }
     }
     Ok(page)
 }
@@ -89,12 +97,12 @@ pub(super) fn changes(
     if since > latest || since.get() + 1 < oldest {
         return Ok(Changes { next: latest, is_gap: true, ..Changes::default() });
     }
-    let mut keys = Vec::new();
+    let (mut keys, mut next) = (Vec::new(), since);
     for change in log.range(since.get() + 1..)?.take(changes_max.clamp(1, CONFIG_PAGE_MAX)) {
         let (version, key) = change?;
-        keys.push((decode_key(key.value())?.into(), ConfigVersion::new(version.value())));
+        next = ConfigVersion::new(version.value());
+        keys.extend(decode_key(key.value()).map(|key| (key.into(), next)));
     }
-    let next = keys.last().map_or(since, |(_, version)| *version);
     Ok(Changes { keys, next, has_more: next < latest, is_gap: false })
 }
 

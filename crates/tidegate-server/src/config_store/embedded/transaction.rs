@@ -74,10 +74,7 @@ impl<'t> Tables<'t> {
         let key = write.key.as_bytes();
         // Most writes have no condition, and need no look-up.
         if write.condition != tidegate::config::WriteCondition::Always {
-            let current = match self.entries.get(key)? {
-                Some(stored) => Some(decode_value(stored.value())?.0),
-                None => None,
-            };
+            let current = self.entries.get(key)?.map(|stored| decode_value(stored.value()).0);
             if !write.condition.holds(current) {
                 return Ok(WriteResult::Conflict(current));
             }

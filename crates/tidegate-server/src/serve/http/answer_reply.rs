@@ -56,17 +56,16 @@ pub(super) fn answer_reply(
 pub(super) fn reply_of(text: String, layout: &AnswerLayout, answer: &Answer) -> Reply {
     let text = Bytes::from(text);
     let mut reply = Reply::new(Full::new(text.slice(..layout.body_end)));
-    let mut start = layout.body_end;
-    let values = layout.header_ends.iter().map(|(_, end)| {
-        let value = HeaderValue::from_maybe_shared(text.slice(start..*end));
-        start = *end;
+    let headers = layout.header_ends.ranges(layout.body_end);
+    let values = headers.clone().map(|(_, range)| {
         // Always valid: numbers, and names in which all but printable ASCII is percent-encoded.
-        value.unwrap_or_else(|_| HeaderValue::from_static(""))
+        HeaderValue::from_maybe_shared(text.slice(range)).unwrap_or_else(|_| HeaderValue::from_static(""))
     });
+    let names = headers.map(|(header, _)| header);
     let headers = reply.headers_mut();
     let content_type = HeaderValue::from_static(layout.content_type());
     let decision = HeaderValue::from_static(layout.kind.as_str());
-    *headers = limit_headers::header_map([content_type, decision], &layout.header_ends, values);
+    *headers = limit_headers::header_map([content_type, decision], names, values);
     if has_marks(answer) {
         add_marks(headers, answer);
     }

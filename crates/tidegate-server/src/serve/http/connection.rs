@@ -69,9 +69,9 @@ pub(super) struct HeadBounds {
 impl HeadBounds {
     /// For programs, which send few headers.
     pub const DEFAULT: Self = Self { head_bytes_max: 16 << 10, headers_max: None };
-    /// For the headers of requests that proxies have accepted: nginx accepts 32 KiB. The endpoint rejects a number of
-    /// headers that is too large in its own way, as long as hyper does not.
-    pub const FORWARDED: Self = Self { head_bytes_max: 48 << 10, headers_max: Some(1_024) };
+    /// For the headers of requests that proxies have accepted: nginx accepts 32 KiB. The endpoint has smaller bounds, and
+    /// rejects what is larger in its own way, as long as hyper does not.
+    pub const FORWARDED: Self = Self { head_bytes_max: BUFFER_BYTES_MAX, headers_max: Some(1_024) };
 }
 
 /// How a connection ended.

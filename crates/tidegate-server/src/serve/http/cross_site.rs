@@ -3,8 +3,11 @@
 //! Such a page cannot read the response, and cannot send a JSON content type. But it can send a form, as `text/plain`
 //! or without a type, to a server that only the browser can reach: on the same machine or in a company's network.
 //! Browsers mark such requests in headers that a page cannot change. Programs do not send these headers.
+//!
+//! A GET, as for an image, has no `Origin`. Browsers send `Sec-Fetch-Site` only to HTTPS and loopback addresses, and a page
+//! can leave out `Referer`. So a GET to another address over plain HTTP may not be marked at all (docs/http.md says so).
 
-use hyper::header::{HOST, HeaderName, HeaderValue, ORIGIN};
+use hyper::header::{HOST, HeaderName, HeaderValue, ORIGIN, REFERER};
 use hyper::{Method, StatusCode};
 
 use super::connection::HttpRequest;
@@ -31,12 +34,13 @@ pub(super) fn reject_cross_site(request: &HttpRequest, check: CrossSiteCheck) ->
         return Ok(());
     }
     let headers = request.headers();
-    let is_cross = headers.get(&SEC_FETCH_SITE).is_some_and(|site| site.as_bytes() == b"cross-site");
-    match headers.get(ORIGIN) {
-        None if !is_cross => Ok(()),
-        Some(origin) if !is_cross && is_same_host(origin, own_host(request)) => Ok(()),
-        _ => Err(forbidden_reply()),
-    }
+    // Another port, or a subdomain, is the same site, but another page.
+    let is_own_page = |site: &HeaderValue| matches!(site.as_bytes(), b"same-origin" | b"none");
+    let is_own_host = |url: &HeaderValue| is_same_host(url, own_host(request));
+    let is_accepted = headers.get(&SEC_FETCH_SITE).is_none_or(is_own_page)
+        && headers.get(ORIGIN).is_none_or(is_own_host)
+        && headers.get(REFERER).is_none_or(is_own_host);
+    if is_accepted { Ok(()) } else { Err(forbidden_reply()) }
 }
 
 /// The server's host, as the client names it.
@@ -45,9 +49,9 @@ fn own_host(request: &HttpRequest) -> Option<&[u8]> {
     authority.or_else(|| request.headers().get(HOST).map(HeaderValue::as_bytes))
 }
 
-/// Whether an origin such as `http://localhost:8080` has this host. `null` never matches.
-fn is_same_host(origin: &HeaderValue, host: Option<&[u8]>) -> bool {
-    let (origin, host) = (origin.as_bytes(), host.unwrap_or_default());
+/// Whether an origin such as `http://localhost:8080`, or the URL of a page, has this host. `null` never matches.
+fn is_same_host(url: &HeaderValue, host: Option<&[u8]>) -> bool {
+    let (origin, host) = (url_origin(url.as_bytes()), host.unwrap_or_default());
     let https = origin.strip_prefix(b"https://").map(|rest| (rest, &b":443"[..]));
     let Some((authority, port)) = https.or_else(|| Some((origin.strip_prefix(b"http://")?, &b":80"[..])))
     else {
@@ -58,9 +62,16 @@ fn is_same_host(origin: &HeaderValue, host: Option<&[u8]>) -> bool {
     !authority.is_empty() && without_port(authority) == without_port(host)
 }
 
+/// The URL without its path and query.
+fn url_origin(url: &[u8]) -> &[u8] {
+    let authority = url.windows(3).position(|bytes| bytes == b"://").map_or(0, |scheme| scheme + 3);
+    let path = url[authority..].iter().position(|byte| b"/?#\\".contains(byte));
+    path.map_or(url, |path| &url[..authority + path])
+}
+
 #[cold]
 fn forbidden_reply() -> ErrorReply {
-    let message = "a page of another site sent this request (hint: send it from a program, without `origin` and \
+    let message = "a page of another site sent this request (hint: send it from a program, without `origin`, `referer` and \
                    `sec-fetch-site`, or through your own server)";
     Problem::new(StatusCode::FORBIDDEN, message).into_error_reply()
 }
@@ -82,6 +93,8 @@ mod tests {
             ("http://limits.example.org:80", "limits.example.org"),
             ("https://limits.example.org", "limits.example.org:443"),
             ("http://[::1]:8080", "[::1]:8080"),
+            ("http://localhost:8080/page?a=http://evil.example/", "localhost:8080"),
+            ("https://limits.example.org/", "limits.example.org"),
         ] {
             assert!(is(origin, host), "{origin} {host}");
         }
@@ -90,6 +103,9 @@ mod tests {
             ("http://localhost", "localhost:8080"),
             ("http://evil.example", "limits.example.org"),
             ("http://evil.example/limits.example.org", "limits.example.org"),
+            ("http://evil.example?limits.example.org", "limits.example.org"),
+            ("http://limits.example.org@evil.example/", "limits.example.org"),
+            ("http://localhost:3000/page", "localhost:8080"),
             ("http://limits.example.org", "limits.example.org:443"),
             ("null", "limits.example.org"),
             ("null", ""),

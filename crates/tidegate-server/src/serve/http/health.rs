@@ -89,7 +89,11 @@ fn verbose_json(app: &App, audience: Audience) -> Value {
         "rules": rules_json(&status.rules(), audience),
         "store": { "bytes_used": stats.bytes_used, "live_evictions": stats.live_evictions },
         "config_store": app.engine.overrides().map(|overrides| {
-            json!({ "kind": overrides.store().kind(), "feed_age_ms": overrides.stats().feed_age_ms })
+            json!({
+                "kind": overrides.store().kind(),
+                "feed_age_ms": overrides.stats().feed_age_ms,
+                "failure": status.config_store_failure().map(|failure| failure_json(&*failure, audience)),
+            })
         }),
         "fleet": app.fleet.as_ref().map(|fleet| fleet_json(fleet, audience)),
         "lease_store": app.lease_store.as_ref().map(|leases| lease_store_json(leases, audience)),

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
-use crate::serve::headers::{HeaderEnd, LimitHeader};
+use crate::serve::headers::LimitHeader;
 use crate::serve::rls;
 
 /// The headers of a request that passes.
@@ -43,10 +43,9 @@ struct Template {
 /// A map of the common headers and these. There is a value for each.
 pub(super) fn header_map(
     common: [HeaderValue; COMMON_COUNT],
-    headers: &[HeaderEnd],
+    headers: impl ExactSizeIterator<Item = LimitHeader> + Clone,
     values: impl Iterator<Item = HeaderValue>,
 ) -> HeaderMap {
-    let headers = headers.iter().map(|(header, _)| *header);
     match [&PASSED, &DENIED].into_iter().find(|template| headers.clone().eq(template.headers.iter().copied()))
     {
         Some(template) => template.filled(common.into_iter().chain(values)),
@@ -108,8 +107,7 @@ mod tests {
         let common = || ["application/json", "allowed"].map(HeaderValue::from_static);
         for headers in [&PASSED_HEADERS[..], &DENIED_HEADERS, &[LimitHeader::Limit], &[]] {
             let values = || headers.iter().map(|header| HeaderValue::from_static(header.name()));
-            let ends: Vec<HeaderEnd> = headers.iter().map(|header| (*header, 0)).collect();
-            let map = header_map(common(), &ends, values());
+            let map = header_map(common(), headers.iter().copied(), values());
             assert_eq!(map, inserted(common(), headers.iter().copied(), values()));
             assert_eq!(map.len(), headers.len() + COMMON_COUNT);
             assert!(headers.iter().all(|header| map[header.name()] == header.name()), "{map:?}");

@@ -32,6 +32,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate::engine::StageTimes;
+use tidegate::identity::TokenProblem;
 use tidegate::rules::{Answer, AnswerKind, LimitAnswer, OnStoreFailure, Request};
 use tidegate_core::OutcomeKind;
 
@@ -71,6 +72,10 @@ pub struct Metrics {
     failed_logins: [AtomicU64; Protocol::ALL.len()],
     /// Decisions on requests whose domain has no rules, by protocol.
     unknown_domain: [AtomicU64; Protocol::ALL.len()],
+    /// Requests whose token was not accepted, in the order of `TokenProblem::ALL`.
+    token_problems: [AtomicU64; TokenProblem::ALL.len()],
+    /// Failed attempts to get the keys of tokens.
+    token_key_failures: AtomicU64,
     /// Decisions without the shared store, by the policy that replaced it.
     degraded_decisions: [AtomicU64; OnStoreFailure::ALL.len()],
     /// Decisions without the shared store because a key is not a counter.
@@ -139,6 +144,20 @@ impl Metrics {
     /// Counts a decision on a request whose domain has no rules.
     pub fn count_unknown_domain(&self, protocol: Protocol) {
         self.unknown_domain[protocol as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a request whose token was not accepted.
+    #[cold]
+    pub fn count_token_problem(&self, problem: TokenProblem) {
+        let counts = TokenProblem::ALL.iter().zip(&self.token_problems);
+        for (_, count) in counts.filter(|(known, _)| **known == problem) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts a failed attempt to get the keys of tokens.
+    pub fn count_token_key_failure(&self) {
+        self.token_key_failures.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts calls of `CL.THROTTLE` with the same outcome.
@@ -281,6 +300,8 @@ impl Metrics {
             operations: LabeledCounters::new(),
             failed_logins: Default::default(),
             unknown_domain: Default::default(),
+            token_problems: Default::default(),
+            token_key_failures: AtomicU64::new(0),
             degraded_decisions: Default::default(),
             unreadable_decisions: AtomicU64::new(0),
             decision: array::from_fn(|_| Histogram::default()),

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use tidegate::identity::TokenProblem;
 use tidegate::rules::{Action, Rule, RuleLimit, RuleLimits, UnknownDomain};
 use tidegate::{Clock as _, Timestamp};
 use tidegate_core::rules::UNKNOWN_DOMAIN_RULE;
@@ -104,6 +105,21 @@ impl Metrics {
             let count = self.unknown_domain[protocol as usize].load(Ordering::Relaxed);
             page.sample(name, &[("protocol", protocol.as_str())], count);
         }
+        let name = "tidegate_token_problems_total";
+        page.family(name, MetricType::Counter, "Requests whose token was not accepted, by reason.");
+        for (problem, count) in TokenProblem::ALL.iter().zip(&self.token_problems) {
+            let count = count.load(Ordering::Relaxed);
+            if count > 0 {
+                page.sample(name, &[("problem", problem.as_str())], count);
+            }
+        }
+        let name = "tidegate_token_key_failures_total";
+        page.family(
+            name,
+            MetricType::Counter,
+            "Failed attempts to get the keys of tokens. Old keys are kept.",
+        );
+        page.sample(name, &[], self.token_key_failures.load(Ordering::Relaxed));
         let name = "tidegate_requests_rejected_total";
         write_labeled(
             page,
@@ -229,6 +245,8 @@ fn write_overrides(page: &mut Exposition, app: &App) {
     page.single("tidegate_override_cache_entries", MetricType::Gauge, help, stats.entries);
     let help = "Memory used by the cache of overrides.";
     page.single("tidegate_override_cache_bytes", MetricType::Gauge, help, stats.bytes);
+    let help = "Look-ups of keys in the cache of overrides that found what is known about the key.";
+    page.single("tidegate_override_cache_hits_total", MetricType::Counter, help, stats.hits);
     let help = "Look-ups of keys whose overrides were not in the cache.";
     page.single("tidegate_override_cache_misses_total", MetricType::Counter, help, stats.misses);
     let help = "Reads of a key's overrides from the config store that a request started.";
@@ -242,6 +260,8 @@ fn write_overrides(page: &mut Exposition, app: &App) {
         help,
         stats.unusable_records,
     );
+    let help = "Overrides that this node deleted from the config store after they had ended.";
+    page.single("tidegate_override_purged_total", MetricType::Counter, help, stats.purged);
     let help = "Overrides of wildcards, which are all in memory.";
     page.single("tidegate_override_wildcards", MetricType::Gauge, help, stats.wildcards);
     let help = "Memory used by the filter of overridden keys.";

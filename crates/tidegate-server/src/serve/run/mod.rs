@@ -113,6 +113,7 @@ async fn serve(settings: &Settings, server: &mut RunningServer) -> Result<DrainR
     let listeners =
         BoundListeners::bind(&settings.args).await.map_err(|problems| join_problems(&problems))?;
     app.status.set_listeners(listeners.addresses());
+    overrides::read_first(&app).await;
     announce::announce(settings, &listeners.addresses());
     let connections = listeners.run(settings, &app, server.tls.as_ref());
     let mut files = std::mem::take(&mut server.files);
@@ -120,6 +121,7 @@ async fn serve(settings: &Settings, server: &mut RunningServer) -> Result<DrainR
     tasks::spawn(&app, "reloads", reload::watch(Arc::clone(&app), move || files.reload(), every, hangups));
     tasks::spawn(&app, "clock", clock::watch(Arc::clone(&app)));
     tasks::spawn(&app, "overrides", overrides::watch(Arc::clone(&app)));
+    tasks::spawn(&app, "purge of overrides", overrides::purge(Arc::clone(&app)));
     if app.stored_rules.is_some() {
         tasks::spawn(&app, "stored rules", stored_rules::watch(Arc::clone(&app)));
     }

@@ -19,6 +19,16 @@ use crate::size::ByteSize;
 
 /// How often the changes of the config store are read.
 const FEED_INTERVAL: Duration = Duration::from_millis(500);
+/// How long the start waits for the wildcards.
+const FIRST_READ_MAX: Duration = Duration::from_secs(5);
+/// How often a node asks whether a purge is due. Purges are a day apart.
+const PURGE_CHECK_INTERVAL: Duration = Duration::from_secs(3_600);
+/// The pause between the steps of a purge, so that requests do not notice it.
+const PURGE_PAUSE: Duration = Duration::from_millis(100);
+/// The pause before a step that failed is tried again.
+const PURGE_RETRY_PAUSE: Duration = Duration::from_secs(10);
+/// How often Redis is asked whether it keeps overrides over a restart, until it answers.
+const PERSISTENCE_INTERVAL: Duration = Duration::from_secs(2);
 /// How much memory the embedded store takes for pages of its file.
 const EMBEDDED_CACHE_BYTES: usize = 64 << 20;
 /// The default of the largest filter of overridden keys. A filter for a store on this node has room for 89 million keys.
@@ -31,13 +41,15 @@ const MEMORY_STORE_BYTES: usize = 64 << 20;
 const LOG_LINES_MAX: u32 = 10;
 const LOG_WINDOW_NS: u64 = 60 * SECOND_NS;
 
-/// How much memory overrides take.
+/// How much memory overrides take, and how long decisions wait for them.
 #[derive(Clone, Copy, Debug)]
-pub struct OverrideMemory {
+pub struct OverrideBounds {
     /// Those that were used lately.
     pub cache_max: ByteSize,
     /// The filter of overridden keys. If `None`, the default for the store.
     pub filter_max: Option<ByteSize>,
+    /// How long a decision waits for the config store.
+    pub timeout: Duration,
 }
 
 /// Opens the config store: the one that the settings name, else that of the fleet on its Redis servers, else a file in the
@@ -47,7 +59,7 @@ pub fn start(
     location: &ConfigStoreLocation,
     fleet: Option<&Fleet>,
     data_dir: Option<&DataDir>,
-    memory: OverrideMemory,
+    bounds: OverrideBounds,
 ) -> Result<OverrideCache, Failure> {
     let named = location.open(runtime).map_err(|error| Failure::usage(error.to_string()))?;
     let is_shared = named.is_some() || fleet.is_some();
@@ -73,16 +85,46 @@ pub fn start(
     let filter_default = if is_shared { SHARED_FILTER_BYTES_MAX } else { LOCAL_FILTER_BYTES_MAX };
     let as_bytes = |size: ByteSize| usize::try_from(size.bytes()).unwrap_or(usize::MAX);
     let builder = OverrideCache::builder()
-        .cache_bytes(memory.cache_max.bytes())
-        .filter_bytes_max(memory.filter_max.map_or(filter_default, as_bytes));
+        .cache_bytes(bounds.cache_max.bytes())
+        .filter_bytes_max(bounds.filter_max.map_or(filter_default, as_bytes))
+        .load_timeout(bounds.timeout);
     Ok(builder.build(store, Arc::new(move |load| drop(runtime.spawn(load)))))
 }
 
-/// Warns if overrides are lost when Redis restarts.
+/// Warns if overrides are lost when Redis restarts. If Redis cannot be reached, the log says so elsewhere, and this asks until
+/// it can be.
 async fn warn_if_not_persistent(store: Arc<RedisConfigStore>) {
-    // If Redis cannot be reached now, the log says so elsewhere.
-    if let Ok(Some(warning)) = store.persistence_warning().await {
-        tracing::warn!("{warning}");
+    let mut interval = tokio::time::interval(PERSISTENCE_INTERVAL);
+    loop {
+        interval.tick().await;
+        match store.persistence_warning().await {
+            Ok(Some(warning)) => return tracing::warn!("{warning}"),
+            Ok(None) => return,
+            Err(_) => {}
+        }
+    }
+}
+
+/// Reads the wildcards before the first request is decided, unless the config store takes too long: a wildcard may block keys.
+pub async fn read_first(app: &Arc<App>) {
+    let reading = {
+        let app = Arc::clone(app);
+        async move {
+            let Some(overrides) = app.engine.overrides() else { return };
+            overrides.tick(app.status.now());
+            // If it fails, the task that follows the changes says so and tries again.
+            if let Ok(changes) = overrides.follow_changes().await {
+                apply(&app, &changes, &LineLimiter::new(LOG_LINES_MAX, LOG_WINDOW_NS));
+            }
+        }
+    };
+    // A task, because a call that is dropped does not give the position in the changes back.
+    let reading = tokio::spawn(reading);
+    if tokio::time::timeout(FIRST_READ_MAX, reading).await.is_err() {
+        tracing::warn!(
+            "the overrides were not read within {FIRST_READ_MAX:?}; until then, decisions use the rules (hint: check the \
+             config store)"
+        );
     }
 }
 
@@ -102,6 +144,7 @@ pub async fn watch(app: Arc<App>) {
             overrides.tick(app.status.now());
             match overrides.follow_changes().await {
                 Ok(changes) => {
+                    app.status.set_config_store_failure(None);
                     if std::mem::take(&mut is_away) {
                         tracing::info!(store = overrides.store().kind(), "the config store answers again");
                     }
@@ -111,6 +154,7 @@ pub async fn watch(app: Arc<App>) {
                     }
                 }
                 Err(error) => {
+                    app.status.set_config_store_failure(Some(&error));
                     if !std::mem::replace(&mut is_away, true) {
                         tracing::warn!(
                             "{error}; decisions use the overrides that are known, and the rules for other keys (hint: see \
@@ -119,6 +163,33 @@ pub async fn watch(app: Arc<App>) {
                     }
                     break;
                 }
+            }
+        }
+    }
+}
+
+/// Deletes overrides that have ended, once a day, until the server drains.
+pub async fn purge(app: Arc<App>) {
+    let Some(overrides) = app.engine.overrides() else { return };
+    let mut interval = tokio::time::interval(PURGE_CHECK_INTERVAL);
+    loop {
+        tokio::select! {
+            () = app.drain.wait() => return,
+            _ = interval.tick() => {}
+        }
+        // If the store is away, the task that follows its changes says so.
+        let mut rest = overrides.begin_purge(app.status.now()).await.ok().flatten();
+        while let Some(purge) = &rest {
+            let pause = match overrides.purge_some(purge, app.status.now()).await {
+                Ok(next) => {
+                    rest = next;
+                    PURGE_PAUSE
+                }
+                Err(_) => PURGE_RETRY_PAUSE,
+            };
+            tokio::select! {
+                () = app.drain.wait() => return,
+                () = tokio::time::sleep(pause) => {}
             }
         }
     }

@@ -1,11 +1,12 @@
 //! Reloads rules and certificates: periodically, on SIGHUP, and on request of an operator.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::SystemClock;
-use tidegate::rules::{Reload, Reloader, Report};
+use tidegate::rules::{CompiledLimit, Reload, Reloader, Report, Ruleset};
 use tidegate::store::NodeStore;
 use tidegate_core::text::truncated;
 use tokio::signal::unix::Signal;
@@ -42,6 +43,7 @@ pub async fn watch(
 ) {
     let Some(mut requests) = app.reloads.take_receiver() else { return };
     let mut pause = every;
+    let mut keys = limits_of_keys(&app.engine.rules());
     loop {
         let reply_to = tokio::select! {
             () = app.drain.wait() => return,
@@ -68,6 +70,13 @@ pub async fn watch(
         };
         pause = every.max((start.elapsed() * PAUSE_FACTOR).min(PAUSE_MAX));
         record_rules(&app, &result.rules);
+        if let Reload::Replaced(_) = &result.rules {
+            let rules = app.engine.rules();
+            keys = warn_about_unnamed_overrides(&app, &keys, &rules);
+        }
+        if let (Reload::Replaced(_), Some(stored_rules)) = (&result.rules, &app.stored_rules) {
+            stored_rules.keep_copy().await;
+        }
         record_certificate(&app, &result.certificate);
         if let Some(reply_to) = reply_to {
             // The receiver may already be gone; ignore the error.
@@ -143,6 +152,38 @@ fn record_rules(app: &App, reload: &Reload) {
             app.status.rules_rejected(report.clone());
         }
     }
+}
+
+/// The keys of rules, by domain, oldest name of the rule and attributes: whether several limits have the key.
+type LimitsOfKeys = BTreeMap<[String; 3], bool>;
+
+fn limits_of_keys(rules: &Ruleset) -> LimitsOfKeys {
+    let limits = rules.domains().flat_map(|domain| {
+        let rules = domain.overridable_rules();
+        rules.flat_map(move |rule| rule.limits.iter().map(move |limit| (domain.name(), rule.identity, limit)))
+    });
+    let of_limit = |(domain, rule, limit): (&str, &str, &CompiledLimit)| {
+        let parts: Vec<String> = limit.limit().key.parts().iter().map(ToString::to_string).collect();
+        ([domain.to_owned(), rule.to_owned(), parts.join(", ")], limit.is_one_of_several())
+    };
+    limits.map(of_limit).collect()
+}
+
+/// Warns if overrides that name no limit have lost their meaning, because another limit of the rule has got the same key.
+fn warn_about_unnamed_overrides(app: &App, before: &LimitsOfKeys, rules: &Ruleset) -> LimitsOfKeys {
+    let now = limits_of_keys(rules);
+    if app.engine.overrides().is_some_and(|overrides| !overrides.is_empty()) {
+        let changed = now.iter().filter(|(key, several)| **several && before.get(*key) == Some(&false));
+        for ([domain, rule, parts], _) in changed {
+            tracing::warn!(
+                domain,
+                rule,
+                "several limits have the key [{parts}] now, so overrides of its keys that name no limit no longer change limit, \
+                 window or burst (hint: set them again with --limit-name)"
+            );
+        }
+    }
+    now
 }
 
 fn record_certificate(app: &App, reload: &CertificateReload) {

@@ -79,9 +79,10 @@ impl RunningServer {
             &args.config_store,
             fleet.as_ref(),
             data_dir.as_ref(),
-            overrides::OverrideMemory {
+            overrides::OverrideBounds {
                 cache_max: args.override_cache_max,
                 filter_max: args.override_filter_max,
+                timeout: args.override_timeout,
             },
         )?;
         let stored_rules = match args.has_stored_rules() {
@@ -99,6 +100,9 @@ impl RunningServer {
                 Err(status) => return Ok(Err(status)),
             },
         };
+        if let Some(stored_rules) = &stored_rules {
+            runtime.block_on(stored_rules.keep_copy());
+        }
         if let Some(warning) = unread_variables(args, &domains) {
             tracing::warn!("{warning}");
         }

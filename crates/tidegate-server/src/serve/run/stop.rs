@@ -10,6 +10,11 @@ use crate::serve::App;
 
 /// How often to look whether all quota leases were given back.
 const LEASES_POLL_INTERVAL: Duration = Duration::from_millis(5);
+/// A refill or a push that was under way leaves something to give back, and a store that is away accepts nothing.
+const RETURN_ROUNDS_MAX: usize = 4;
+/// How long to give back leases after connections were cut off.
+const LAST_RETURN_TIMEOUT: Duration = Duration::from_millis(200);
+
 /// The signals that the server handles.
 pub struct StopSignals {
     terminate: Signal,
@@ -74,21 +79,37 @@ pub async fn drain(
     }
     match connections.len() {
         0 => DrainResult::Finished,
-        connections => DrainResult::CutOff { connections },
+        connections => {
+            // Ignore a timeout: what is not given back comes back with time.
+            let _ = tokio::time::timeout(LAST_RETURN_TIMEOUT, return_leases(app)).await;
+            DrainResult::CutOff { connections }
+        }
     }
 }
 
 /// Waits until all connections have ended and pending refunds and leases have reached the shared stores.
 async fn wait_for_connections(app: &App, connections: &TaskTracker) {
     connections.wait().await;
+    return_leases(app).await;
     if let Some(fleet) = &app.fleet {
-        fleet.modes.return_leases(app.status.now());
-        while fleet.modes.stats().calls_under_way > 0 {
-            tokio::time::sleep(LEASES_POLL_INTERVAL).await;
-        }
         fleet.store.wait_for_refunds(Duration::MAX).await;
     }
     if let Some(leases) = &app.lease_store {
         leases.store.wait_for_revocations(Duration::MAX).await;
+    }
+}
+
+/// Gives back quota leases, and pushes shared counts.
+async fn return_leases(app: &App) {
+    let Some(fleet) = &app.fleet else { return };
+    for _ in 0..RETURN_ROUNDS_MAX {
+        fleet.modes.return_leases(app.status.now());
+        while fleet.modes.stats().calls_under_way > 0 {
+            tokio::time::sleep(LEASES_POLL_INTERVAL).await;
+        }
+        let stats = fleet.modes.stats();
+        if stats.units_held == 0 && stats.units_pending == 0 {
+            return;
+        }
     }
 }

@@ -224,10 +224,15 @@ pub struct ServeArgs {
         value_parser = crate::size::parse_memory_max, help_heading = "Overrides")]
     pub override_cache_max: ByteSize,
 
-    /// Maximum memory for the filter of overridden keys, at 1.5 bytes for a key: 128MiB for a store on this node, 8MiB for one
+    /// Maximum memory for the filter of overridden keys, at 2 bytes for a key: 128MiB for a store on this node, 8MiB for one
     /// that nodes share. 0 for none
     #[arg(long, env = "TIDEGATE_OVERRIDE_FILTER_MAX", value_name = "SIZE", help_heading = "Overrides")]
     pub override_filter_max: Option<ByteSize>,
+
+    /// How long a decision waits for overrides that are not in memory, as part of the time it has; then the rule applies
+    #[arg(long, env = "TIDEGATE_OVERRIDE_TIMEOUT", value_name = "TIME", default_value = "5ms",
+        value_parser = values::store_timeout, help_heading = "Overrides")]
+    pub override_timeout: Duration,
 
     /// Certificate chain (PEM) for addresses with tls:, the server's certificate first
     #[arg(long, env = "TIDEGATE_TLS_CERT", value_name = "FILE", value_hint = ValueHint::FilePath,

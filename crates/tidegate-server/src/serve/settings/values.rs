@@ -248,7 +248,7 @@ pub fn drain_timeout(text: &str) -> Result<Duration, String> {
     if text == "0" { Ok(Duration::ZERO) } else { parse_duration_from(text, Duration::ZERO) }
 }
 
-/// Parses `--store-timeout`.
+/// Parses `--store-timeout`, `--lease-store-timeout` and `--override-timeout`.
 pub fn store_timeout(text: &str) -> Result<Duration, String> {
     parse_duration_between(text, STORE_TIMEOUT_MIN, STORE_TIMEOUT_MAX)
 }

@@ -1,13 +1,15 @@
 //! The denial log.
 
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 
 use serde_json::Value;
 use tidegate::rules::{Descriptor, Entry, Request, RequestLimit, TimeUnit};
 use tidegate_server::serve::denial_log::DenialLog;
 use tidegate_server::serve::settings::LogKeys;
 use tidegate_server::serve::{App, Protocol};
+use tracing::Dispatch;
+use tracing::subscriber::NoSubscriber;
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::app::{app, check, ready_now};
@@ -47,8 +49,13 @@ fn lines(denials: DenialLog, doing: impl FnOnce(&App)) -> Vec<Value> {
     lines
 }
 
+/// A second subscriber besides that of a test. With only one, tracing asks the thread that first reaches a log line whether anyone
+/// reads the line, and that may be the thread of another test, which has no subscriber. No test would then see the line.
+static SECOND_SUBSCRIBER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
+
 /// The log lines that `doing` writes, as JSON.
 pub fn log_lines(app: &App, doing: impl FnOnce(&App)) -> Vec<Value> {
+    LazyLock::force(&SECOND_SUBSCRIBER);
     let written = LogBuffer::default();
     let log = tracing_subscriber::fmt().json().flatten_event(true).with_writer(written.clone()).finish();
     tracing::subscriber::with_default(log, || doing(app));

@@ -3,7 +3,9 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
-use tidegate::config::{ConfigStore as _, ConfigStoreError};
+use tidegate::config::{
+    ConfigStore as _, ConfigStoreError, ConfigVersion, ConfigWrite, WriteCondition, WriteResult,
+};
 use tidegate_server::config_store::EmbeddedConfigStore;
 use tidegate_testing::config_store::{put, scan_all};
 
@@ -140,4 +142,29 @@ async fn damaged_files_do_not_panic() {
         fs::write(path(&directory), &damaged).expect("it is written");
         try_all(&directory).await;
     }
+}
+
+/// An entry that is damaged is returned for the caller to report, and does not hide the others.
+#[tokio::test]
+async fn damaged_entries_do_not_hide_others() {
+    const ENTRIES: redb::TableDefinition<&[u8], &[u8]> = redb::TableDefinition::new("entries");
+    let directory = Directory::new();
+    filled(&directory).await;
+    let database = redb::Database::create(path(&directory)).expect("it opens");
+    let writing = database.begin_write().expect("it begins");
+    {
+        let mut entries = writing.open_table(ENTRIES).expect("it opens");
+        entries.insert(&b"key/1"[..], &b"short"[..]).expect("it is inserted");
+        entries.insert(&b"key/\xff"[..], &b"no text"[..]).expect("it is inserted");
+    }
+    writing.commit().expect("it is committed");
+    drop(database);
+    let store = open(&directory);
+    let damaged = store.get("key/1").await.expect("it is read").expect("it is there");
+    assert_eq!((&*damaged.value, damaged.version), (&b"short"[..], ConfigVersion::ZERO));
+    assert_eq!(scan_all(&store, "key/", 900).await.len(), 2_000);
+    // It can be mended.
+    let write = ConfigWrite { condition: WriteCondition::Version(damaged.version), ..put("key/1", b"whole") };
+    let written = store.write(&[write]).await.expect("it is written");
+    assert!(matches!(written[..], [WriteResult::Written(_)]), "{written:?}");
 }

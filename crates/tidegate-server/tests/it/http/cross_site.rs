@@ -16,12 +16,16 @@ fn send(client: &mut Client, method: &str, path: &str, headers: &[&str], body: &
     client.reply()
 }
 
-const CROSS_SITE_HEADERS: [&[&str]; 5] = [
+const CROSS_SITE_HEADERS: [&[&str]; 8] = [
     &["sec-fetch-site: cross-site", "origin: http://evil.example"],
     &["sec-fetch-site: cross-site"],
     &["origin: http://evil.example"],
     // Another program on this machine that serves pages.
     &["sec-fetch-site: same-site", "origin: http://localhost:3000"],
+    // An image on such a page: a GET without `Origin`.
+    &["sec-fetch-site: same-site"],
+    &["referer: http://localhost:3000/page"],
+    &["sec-fetch-site: same-site", "referer: http://localhost:8080/"],
     &["origin: null"],
 ];
 
@@ -43,7 +47,7 @@ fn cross_site_requests_charge_nothing() {
         response.assert_problem(403, &["a page of another site"]);
     }
     let page = client.get("/metrics").body;
-    let sample = r#"tidegate_requests_rejected_total{protocol="http",reason="cross_site"} 25"#;
+    let sample = r#"tidegate_requests_rejected_total{protocol="http",reason="cross_site"} 40"#;
     assert!(page.contains(sample), "{page}");
     assert_eq!(post(&server, "/v1/peek", CHECK).json()["remaining"], 1);
 }
@@ -72,8 +76,12 @@ fn same_site_requests_are_answered() {
         &["origin: http://localhost:8080"],
         &["sec-fetch-site: same-origin", "origin: http://localhost:8080"],
         &["sec-fetch-site: none"],
+        &["sec-fetch-site: same-origin", "referer: http://localhost:8080/page?a=b"],
+        &["referer: http://localhost:8080/"],
     ] {
         assert_eq!(send(&mut client, "POST", "/v1/check", headers, CHECK).status, 200, "{headers:?}");
+        let by_query = send(&mut client, "GET", "/v1/check?domain=api&user=42", headers, "");
+        assert_eq!(by_query.status, 200, "{headers:?}");
     }
     // Requests that change nothing may come from anywhere, for example by a link.
     let linked = send(&mut client, "GET", "/healthz", &["sec-fetch-site: cross-site"], "");

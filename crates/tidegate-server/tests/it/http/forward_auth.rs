@@ -1,9 +1,15 @@
 //! `/v1/authorize`: proxies ask about requests.
 
+use std::sync::Arc;
+
 use tidegate::identity::{ClientAddress, ForwardedHeader, Identity, Source};
-use tidegate_server::serve::ForwardAuthSource;
+use tidegate::store::NodeStore;
+use tidegate::{Engine, MemoryStore, StoreError, SystemClock, rules};
 use tidegate_server::serve::http::ProxyProtocol;
 use tidegate_server::serve::http::forward_auth::ForwardAuth;
+use tidegate_server::serve::{App, ForwardAuthSource};
+
+use tidegate_testing::fake_store::{FakeStore, StoreBehavior};
 
 use super::server::ServerOptions;
 use super::*;
@@ -18,11 +24,15 @@ rules:
 ";
 
 fn server_with(rules: &str, source: ForwardAuthSource, hops: u8) -> Server {
+    Server::with(rules, options(source, hops))
+}
+
+fn options(source: ForwardAuthSource, hops: u8) -> ServerOptions {
     let identity = Identity::default()
         .with_client_address(ClientAddress::trusted_hops(ForwardedHeader::XForwardedFor, hops))
         .with_user(Source::header("x-user"));
     let forward_auth = Some(ForwardAuth::new("web", source, identity));
-    Server::with(rules, ServerOptions { forward_auth, ..ServerOptions::default() })
+    ServerOptions { forward_auth, ..ServerOptions::default() }
 }
 
 fn nginx_server() -> Server {
@@ -121,6 +131,36 @@ fn what_does_not_pass_has_the_requested_status() {
     }
     let page = server.app.metrics_page();
     assert!(!page.contains("cross_site"), "{page}");
+}
+
+#[test]
+fn over_a_shared_store() {
+    let rules = "
+domain: web
+rules:
+  - { name: strict, match: { path: /strict }, key: [ip], limit: 1 per hour, on_store_failure: deny }
+  - { name: open, match: { path: /open }, key: [ip], limit: 1 per hour, on_store_failure: allow }
+";
+    let remote = FakeStore::new(SystemClock::new());
+    let store = NodeStore::shared(Arc::new(remote.clone()), Arc::new(MemoryStore::bounded(1 << 20)));
+    let domains = rules::parse("rules.yaml", rules).unwrap().domains;
+    let app = App::new(Engine::with_store(domains, store, SystemClock::new()).unwrap());
+    let server = Server::start(app, options(ForwardAuthSource::Nginx, 1));
+    let mut client = Client::connect(server.http);
+    let strict = nginx_request("/strict", "203.0.113.9", "");
+    assert_eq!(ask(&mut client, &strict).status, 200);
+    let denied = ask(&mut client, &strict);
+    assert_eq!((denied.status, denied.header("x-tidegate-status")), (403, Some("429")));
+
+    remote.set_behavior(StoreBehavior::Fail(StoreError::TimedOut));
+    let undecided = ask(&mut client, &strict);
+    assert_eq!((undecided.status, undecided.header("x-tidegate-status")), (403, Some("503")));
+    let plain = ask(&mut client, &strict.replace("?deny_status=403", ""));
+    assert_eq!((plain.status, plain.header("x-tidegate-status")), (503, Some("503")));
+    assert!(plain.header("retry-after").is_some());
+    assert_eq!(undecided.header("retry-after"), plain.header("retry-after"));
+    let open = [(); 2].map(|()| ask(&mut client, &nginx_request("/open", "203.0.113.9", "")).status);
+    assert_eq!(open, [200, 200]);
 }
 
 #[test]
@@ -284,7 +324,20 @@ fn large_heads() {
     let cookie = |kib: usize| format!("cookie: {}\r\n", "c".repeat(kib << 10));
     let mut client = Client::connect(server.http);
     assert_eq!(ask(&mut client, &nginx_request("/", "203.0.113.9", &cookie(31))).status, 200);
-    assert_eq!(ask(&mut client, &nginx_request("/", "203.0.113.9", &cookie(60))).status, 431);
+    let large = ask(&mut client, &nginx_request("/", "203.0.113.9", &cookie(60)));
+    assert_eq!((large.status, large.header("x-tidegate-status")), (403, Some("431")));
+    // hyper answers, and does not know the query. docs/proxies.md says so, and the settings of proxies refuse all statuses.
+    assert_eq!(ask(&mut client, &nginx_request("/", "203.0.113.9", &cookie(70))).status, 431);
+}
+
+/// No proxy may take the answer to such a request for one of an absent Tidegate.
+#[test]
+fn heads_that_are_not_http() {
+    let server = nginx_server();
+    for mut client in [Client::connect(server.http), client_of_hyper(&server)] {
+        let unreadable = ask(&mut client, &nginx_request("/login", "203.0.113.9", "x: \u{1}\r\n"));
+        assert_eq!((unreadable.status, &*unreadable.body), (400, ""));
+    }
 }
 
 #[test]
@@ -335,9 +388,48 @@ fn proxy_protocol_names_the_client() {
         ["198.51.100.7", "198.51.100.7", "198.51.100.7", "198.51.100.8"].map(status),
         [200, 200, 403, 200]
     );
+    let status_after = |header: &[u8]| {
+        let mut client = Client::connect(server.http);
+        client.send([header, nginx_request("/login", "192.0.2.1", "").as_bytes()].concat());
+        client.reply().status
+    };
+    const V2_START: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
+    let v2 = [V2_START, &[0x21, 0x11, 0, 12, 198, 51, 100, 9, 10, 0, 0, 1, 195, 80, 1, 187]].concat();
+    assert_eq!([(); 3].map(|()| status_after(&v2)), [200, 200, 403]);
+    // The address of the connection.
+    let local = [V2_START, &[0x20, 0, 0, 0]].concat();
+    assert_eq!([&local[..], b"PROXY UNKNOWN\r\n", &local].map(status_after), [200, 200, 403]);
     let mut without = Client::connect(server.http);
     without.send(nginx_request("/login", "192.0.2.1", ""));
     assert_eq!(without.read_to_end(), "");
     let refused = r#"tidegate_connections_refused_total{protocol="http",reason="proxy_header"} 1"#;
     assert!(server.app.metrics_page().contains(refused));
+}
+
+/// A ban has the status that the operator chose, also where other denials have the status of the proxy's choice.
+#[test]
+fn a_banned_address() {
+    let server = nginx_server();
+    let mut operator = Client::connect(server.admin);
+    let mut ban = |status: u16| {
+        let body = format!(
+            r#"{{"key": {{"ip": "203.0.113.9"}}, "rule": "login", "for": "15m", "status": {status}}}"#
+        );
+        let banned =
+            operator.request("POST", "/v1/ban", &["content-type: application/json"], body.as_bytes());
+        assert_eq!(banned.status, 200, "{banned:?}");
+    };
+    let plain = nginx_request("/login", "203.0.113.9", "").replace("?deny_status=403", "");
+    for mut client in [Client::connect(server.http), client_of_hyper(&server)] {
+        ban(403);
+        let forbidden = ask(&mut client, &plain);
+        forbidden.assert_problem(403, &["is blocked"]);
+        assert_eq!(forbidden.header("x-tidegate-status"), Some("403"));
+        assert!(forbidden.header("retry-after").is_some(), "{forbidden:?}");
+        ban(429);
+        assert_eq!(ask(&mut client, &plain).status, 429);
+        let chosen = ask(&mut client, &nginx_request("/login", "203.0.113.9", ""));
+        assert_eq!((chosen.status, chosen.header("x-tidegate-status")), (403, Some("429")));
+        assert_eq!(ask(&mut client, &nginx_request("/login", "203.0.113.10", "")).status, 200);
+    }
 }

@@ -73,7 +73,8 @@ impl Server {
         self.app.engine.replace(Vec::new()).unwrap();
     }
 
-    fn start(app: App, start: ServerOptions) -> Self {
+    /// With this state.
+    pub fn start(app: App, start: ServerOptions) -> Self {
         let app = Arc::new(App { failed_logins: FailedLogins::with_delay(start.failed_login_delay), ..app });
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();

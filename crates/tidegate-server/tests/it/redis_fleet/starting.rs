@@ -1,5 +1,7 @@
 //! `tidegate serve --store`, run as an operator runs it.
 
+use std::io::{Read as _, Write as _};
+
 use tidegate_testing::redis_server::RedisServer;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
@@ -7,6 +9,7 @@ use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
 use crate::redis_fleet::{Redis, wait_until};
 use crate::serve::server::{Server, run_to_exit};
+use crate::support::{Directory, tidegate};
 
 /// The error for a store that cannot be used, with nothing on standard output.
 #[track_caller]
@@ -41,6 +44,25 @@ fn unusable_stores() {
     assert!(!error.contains("right@"), "{error}");
 }
 
+/// The hints of forward auth at wrong settings come from the keys of decisions, also if the store makes them.
+#[test]
+fn forward_auth_over_redis_warns_about_keys() {
+    let (redis, directory) = (RedisServer::start(&[]), Directory::new());
+    let rules = "domain: web\nrules: [ { name: clients, key: [header.x-client], limit: 9 per hour } ]\n";
+    let rules = directory.write("rules.yaml", rules);
+    let forward_auth = ["--forward-auth-domain", "web", "--rules", &rules, "--store", &redis.url()];
+    let server = Server::start(&forward_auth);
+    let mut stream = std::net::TcpStream::connect(server.address("http")).unwrap();
+    let request =
+        "GET /v1/authorize HTTP/1.1\r\nhost: a\r\nconnection: close\r\nx-client: 2001:db8::1\r\n\r\n";
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("r=8"), "{answer}");
+    server.wait_for_log("raw-ipv6-key");
+    server.stop();
+}
+
 /// A deployment during an outage must not shrink the fleet.
 #[test]
 fn a_node_starts_while_redis_is_away() {
@@ -59,6 +81,38 @@ fn a_node_starts_while_redis_is_away() {
     redis.restart();
     wait_until("the store decides", || !is_degraded());
     server.stop();
+}
+
+/// Overrides are on the same servers. A node that starts without them has them as soon as Redis answers.
+#[test]
+fn a_node_starts_while_the_overrides_are_away() {
+    let mut redis = RedisServer::start(&[]);
+    let directory = Directory::new();
+    let rules = directory
+        .write("rules.yaml", "domain: api\nrules: [ { name: per-user, key: [user], limit: 5 per day } ]\n");
+    let url = redis.url();
+    let start = || Server::start(&["--rules", &rules, "--store", &url, "--store-timeout", "1s"]);
+    let other = start();
+    let ban = |server: &Server, user: &str| {
+        let admin = format!("http://{}", server.address("admin"));
+        tidegate(&["ban", user, "--admin", &admin], "")
+    };
+    redis.kill();
+    let server = start();
+    server.wait_for_log("decisions use the overrides that are known");
+    let failure = || server.health()["config_store"]["failure"].clone();
+    assert!(failure()["at_ms"].is_u64(), "{}", failure());
+    assert_eq!(server.get("/readyz").status, 200);
+    let refused = ban(&server, "user=ann");
+    assert!(refused.code == Some(2) && refused.err.contains("(hint: "), "{refused:?}");
+    assert_eq!(server.check("ann"), 200);
+    redis.restart();
+    server.wait_for_log("the config store answers again");
+    // It was not known at the start whether Redis keeps its data.
+    server.wait_for_log("has no append-only file");
+    wait_until("it is healthy", || failure().is_null());
+    wait_until("the ban is taken", || ban(&other, "user=an*").code == Some(0));
+    wait_until("the ban applies", || server.check("ann") == 429);
 }
 
 #[test]

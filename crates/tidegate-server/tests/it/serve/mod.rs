@@ -7,6 +7,7 @@ mod bounds;
 mod certificates;
 mod documents;
 mod envoy_ratelimit;
+mod forward_auth;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod freed_memory;
 mod http2;

@@ -7,10 +7,10 @@ use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_service_client::R
 use serde_json::Value;
 use tonic::transport::Channel;
 
-use super::server::connect;
+use super::server::{connect, write_by_rename};
 use super::{Directory, RULES, Server};
 use crate::grpc::server::{OVER_LIMIT, descriptor, request, send};
-use crate::support::{Run, tidegate};
+use crate::support::{Run, tidegate, tidegate_with};
 
 /// A server, and the command line of an operator.
 struct Operator {
@@ -111,6 +111,7 @@ fn an_override_is_set_shown_and_deleted() {
     for metric in [
         "cache_entries",
         "cache_bytes",
+        "cache_hits_total",
         "cache_misses_total",
         "loads_total",
         "wildcards",
@@ -119,7 +120,8 @@ fn an_override_is_set_shown_and_deleted() {
     ] {
         assert!(page.contains(&format!("\ntidegate_override_{metric} ")), "{metric}: {page}");
     }
-    assert_eq!(operator.server.health()["config_store"]["kind"], "memory");
+    let config_store = operator.server.health()["config_store"].clone();
+    assert_eq!((&config_store["kind"], &config_store["failure"]), (&Value::from("memory"), &Value::Null));
     let log = operator.server.stop();
     let lines: Vec<&str> = log.lines().filter(|line| line.contains("tidegate::audit")).collect();
     assert_eq!(lines.len(), 2, "{log}");
@@ -130,7 +132,10 @@ fn an_override_is_set_shown_and_deleted() {
     );
     assert!(lines[1].contains("bob") && lines[1].contains("limit 5"), "{}", lines[1]);
     let denials: Vec<&str> = log.lines().filter(|line| line.contains("tidegate::denials")).collect();
-    assert!(denials.iter().any(|line| line.contains("api/per-user/user=7 version 1")), "{log}");
+    let named = "api/per-user/user=7 version 1 by ann until ";
+    assert!(denials.iter().any(|line| line.contains(named)), "{log}");
+    let note = "overrides of single keys are in memory and end with the process (hint: set --data-dir)";
+    assert!(log.contains(note), "{log}");
 }
 
 #[test]
@@ -166,6 +171,46 @@ fn imports_and_exports() {
     assert!(missing.code == Some(2) && missing.err.contains("nowhere.csv"), "{missing:?}");
 }
 
+/// A nightly import of customers' limits must not lift bans.
+#[test]
+fn a_ban_stays_when_other_overrides_of_the_key_change() {
+    let directory = Directory::new();
+    let operator = Operator::start(&directory, &[]);
+    operator.must(&with_place("set", &["--limit", "50"]));
+    operator.must(&["ban", "user=7", "--author", "ann"]);
+    // What the operator expects it to do is said not to happen.
+    for more in [&["--limit", "60"][..], &["--allow"], &["--limit", "60"]] {
+        let set = operator.run(&with_place("set", more));
+        assert_eq!(set.code, Some(0), "{set:?}");
+        let warning = "warning: the key stays blocked, by ann (hint: `tidegate unban user=7 --domain api --rule per-user` \
+                       lifts the block)\n";
+        assert_eq!(set.err, warning);
+    }
+    assert_eq!(operator.server.check("7"), 429);
+    let exported = operator.must(&["override", "export"]);
+    assert_eq!(exported.lines().count(), 2, "{exported}");
+    let jsonl = directory.write("overrides.jsonl", &exported);
+    operator.must(&["override", "import", &jsonl]);
+    let limits: String = exported.lines().filter(|line| !line.contains("blocked")).collect();
+    operator.must(&["override", "import", &directory.write("limits.jsonl", limits)]);
+    assert_eq!(operator.server.check("7"), 429);
+    let deleted = operator.run(&with_place("delete", &[]));
+    assert!(deleted.code == Some(0) && deleted.err.contains("stays blocked"), "{deleted:?}");
+    assert_eq!(operator.server.check("7"), 429);
+    // A ban that is deleted is not there any more.
+    let deleted = operator.run(&with_place("delete", &[]));
+    assert_eq!((deleted.code, &*deleted.err), (Some(0), ""));
+    assert_eq!(operator.server.check("7"), 200);
+    // A file with both makes both again.
+    let other = Operator::start(&directory, &[]);
+    other.must(&["override", "import", &jsonl]);
+    assert_eq!(other.server.check("7"), 429);
+    other.must(&["unban", "user=7"]);
+    let shown = other.must(&with_place("get", &[]));
+    assert!(shown.contains("limit 60"), "{shown}");
+    assert_eq!(other.server.check("7"), 200);
+}
+
 #[test]
 fn refusals_and_unreachable_servers_have_exit_codes_and_hints() {
     let directory = Directory::new();
@@ -177,6 +222,11 @@ fn refusals_and_unreachable_servers_have_exit_codes_and_hints() {
     let with_token =
         |limit| operator.run(&with_place("set", &["--limit", limit, "--admin-token-file", &token]));
     assert_eq!(with_token("5").code, Some(0));
+    let ban = ["ban", "user=8", "--admin", &operator.admin];
+    let from_environment = tidegate_with(&ban, &[("TIDEGATE_ADMIN_TOKEN", "s3cret")], "");
+    assert_eq!(from_environment.code, Some(0), "{from_environment:?}");
+    let wrong = tidegate_with(&ban, &[("TIDEGATE_ADMIN_TOKEN", "guess")], "");
+    assert!(wrong.code == Some(1) && !wrong.err.contains("guess"), "{wrong:?}");
     let refused = with_token("5 per moment");
     assert!(refused.code == Some(1) && refused.err.contains("moment"), "{refused:?}");
     assert!(refused.err.contains("(hint: "), "{refused:?}");
@@ -219,4 +269,20 @@ fn help_teaches_by_examples() {
             assert!(line.chars().count() < 80, "{line}");
         }
     }
+}
+
+/// An override that names no limit would have two meanings if its rule gets a second limit with the same key.
+#[test]
+fn a_second_limit_with_the_key_of_an_override_is_warned_about() {
+    let directory = Directory::new();
+    let operator = Operator::start(&directory, &["--reload-every", "10ms"]);
+    operator.must(&with_place("set", &["--limit", "50"]));
+    let one = "    limit: { limit: 3, per: day, algorithm: sliding_log }\n";
+    let two = "    limits: [{ name: daily, limit: 3 per day }, { name: hourly, limit: 2 per hour }]\n";
+    assert!(RULES.contains(one));
+    write_by_rename(&directory.write("rules.yaml", RULES), &RULES.replace(one, two));
+    operator
+        .server
+        .wait_for_log("several limits have the key [user] now, so overrides of its keys that name no limit");
+    assert_eq!([1, 2, 3].map(|_| operator.server.check("7")), [200, 200, 429]);
 }

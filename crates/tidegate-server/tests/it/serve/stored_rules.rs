@@ -105,6 +105,18 @@ fn what_cannot_work_is_refused_with_a_hint() {
 }
 
 #[test]
+fn warnings_are_shown_as_by_check() {
+    let operator = Operator::start();
+    let file = operator.write("zero.yaml", "0 per day");
+    for command in ["diff", "push"] {
+        let run = operator.run(&[command, &file]);
+        assert_eq!(run.code, Some(0), "{run:?}");
+        let warning = "warning[limit-zero]: a limit of 0 denies every request";
+        assert!(run.err.contains(warning) && run.err.contains("zero.yaml:3"), "{run:?}");
+    }
+}
+
+#[test]
 fn emergency_rules_come_on_top_until_they_end() {
     let operator = Operator::start();
     let server = &operator.server;

@@ -59,6 +59,44 @@ fn keys_from_a_file_that_changes() {
     assert_eq!([&*forged, "x", ""].map(|token| authorize(&server, token)), [429; 3]);
     directory.write("jwks.json", JWKS.replace(r#""kid": "1""#, r#""kid": "2""#));
     wait_until("the key of the token is gone", || authorize(&server, BOB) == 429);
+    assert_eq!(server.metric("tidegate_token_key_failures_total"), 0);
+    directory.write("jwks.json", "no keys");
+    wait_until("the failure is counted", || server.metric("tidegate_token_key_failures_total") == 1);
+    server.stop();
+}
+
+#[test]
+fn keys_that_cannot_be_fetched_are_counted() {
+    let directory = Directory::new();
+    // Nothing listens there any more.
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let server = start(&directory, ["--jwt-keys-url", &format!("http://{address}/jwks.json")]);
+    wait_until("the failure is counted", || server.metric("tidegate_token_key_failures_total") > 0);
+    assert_eq!(authorize(&server, ANN), 429, "without keys there is no user");
+    server.stop();
+}
+
+/// The tokens expire in 2100, have the subject `ann`, and differ in `iss` and `aud`.
+#[test]
+fn the_issuer_and_the_audience_are_checked() {
+    /// `"iss": "https://id.example", "aud": ["shop", "api"]`.
+    const RIGHT: &str = "eyJhbGciOiJIUzI1NiIsImtpZCI6IjEifQ.eyJzdWIiOiJhbm4iLCJpc3MiOiJodHRwczovL2lkLmV4YW1wbGUiLCJhdWQiOlsic2hvcCIsImFwaSJdLCJleHAiOjQxMDI0NDQ4MDB9.Gr3eSc2HtptA04cNjXL3RL9WUNYfnY32vpLa6FxKnKg";
+    /// `"iss": "https://evil.example", "aud": "api"`.
+    const OTHER_ISSUER: &str = "eyJhbGciOiJIUzI1NiIsImtpZCI6IjEifQ.eyJzdWIiOiJhbm4iLCJpc3MiOiJodHRwczovL2V2aWwuZXhhbXBsZSIsImF1ZCI6ImFwaSIsImV4cCI6NDEwMjQ0NDgwMH0.Pt2VRqeiVgQWDTZnkbbtA6X7p2sxzewuBj4KCDdPvqc";
+    /// `"iss": "https://id.example", "aud": "mail"`.
+    const OTHER_AUDIENCE: &str = "eyJhbGciOiJIUzI1NiIsImtpZCI6IjEifQ.eyJzdWIiOiJhbm4iLCJpc3MiOiJodHRwczovL2lkLmV4YW1wbGUiLCJhdWQiOiJtYWlsIiwiZXhwIjo0MTAyNDQ0ODAwfQ.lra9OEB4p8qFqwNWcHrDpYsCPCWlO0JZVknk-RCdzAI";
+    let directory = Directory::new();
+    let (rules, keys) = (directory.write("rules.yaml", RULES), directory.write("jwks.json", JWKS));
+    let checks = ["--jwt-issuer", "https://id.example", "--jwt-audience", "web,api"];
+    let files = ["--rules", &rules, "--jwt-keys-file", &keys];
+    let server = Server::start(&[&FLAGS[..], &files, &checks].concat());
+    let statuses = [OTHER_ISSUER, OTHER_AUDIENCE, ANN, RIGHT, RIGHT, RIGHT];
+    assert_eq!(statuses.map(|token| authorize(&server, token)), [429, 429, 429, 200, 200, 429]);
+    // A token without `iss` has another issuer.
+    for (problem, count) in [("issuer", 2), ("audience", 1)] {
+        let name = format!("tidegate_token_problems_total{{problem=\"{problem}\"}}");
+        assert_eq!(server.metric(&name), count, "{problem}");
+    }
     server.stop();
 }
 

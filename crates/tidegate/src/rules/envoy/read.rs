@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use tidegate_core::rules::{
-    EntryPatterns, KeyPart, KeySpec, Lookup, Metadata, Pattern, PatternError, Rule, RuleLimits,
+    EntryPatterns, KeyPart, KeySpec, Lookup, Metadata, Net, Pattern, PatternError, Rule, RuleLimits,
 };
 
 use super::limits::{self, Depth, DescriptorLimits};
@@ -192,11 +192,25 @@ fn read_path_level(reader: &mut Reader<'_>, fields: &mut Fields<'_>) -> Option<P
         reader.push(Diagnostic::error("empty-key", key.span, "the key is empty").hint(hint));
         return None;
     }
+    warn_block_as_text(reader, text, &pattern, value.map(|field| field.value));
     let at = match &pattern {
         Pattern::Any => key.span,
         _ => value.map_or(key.span, |field| field.value.span),
     };
     Some(PathLevel { key: text.into(), pattern, shared: is_shared, in_metric, span: at })
+}
+
+/// Warns about a block of addresses for Envoy's attribute that is one address. Here, as in envoyproxy/ratelimit, it is text.
+fn warn_block_as_text(reader: &mut Reader<'_>, key: &str, pattern: &Pattern, value: Option<&Node>) {
+    let (Pattern::Exact(block), Some(value)) = (pattern, value) else { return };
+    if key != "remote_address" || !block.contains('/') || Net::parse(block).is_err() {
+        return;
+    }
+    let message =
+        format!("`remote_address` is compared as text, so no address matches `{}`", printable(block));
+    let hint = "let Envoy send `masked_remote_address`, or convert the file with `tidegate convert`: blocks match in native \
+                rules";
+    reader.push(Diagnostic::warning("cidr-as-text", value.span, message).hint(hint));
 }
 
 fn parse_pattern(value: &str) -> Result<Pattern, PatternError> {

@@ -154,6 +154,30 @@ pub(super) fn warn_path(reader: &mut Reader<'_>, node: &Node, attribute: &Attrib
     reader.push(Diagnostic::warning("path-syntax", node.span, message).hint(hint));
 }
 
+/// Whether a path has placeholders as other tools write them.
+#[cfg(feature = "identity")]
+pub(super) fn has_placeholder(path: &str) -> bool {
+    path.split('/').any(|segment| placeholder(segment).is_some())
+}
+
+/// What to write instead of a path, or a pattern of paths, that is not in its normal form. None if it is.
+#[cfg(feature = "identity")]
+pub(super) fn normal_form_hint(pattern: &str) -> Option<String> {
+    use crate::identity::normal_path;
+
+    // The braces of `{name}` are characters that a normal form would encode.
+    let path = pattern.replace(['{', '}'], "_");
+    let has_names = path != pattern;
+    match normal_path(path.as_bytes()) {
+        Ok(normal) if normal == path => None,
+        Ok(normal) if !has_names => Some(format!("write `{}`", printable(&normal))),
+        Ok(_) => {
+            Some("write the path as docs/identity.md says, for example without a slash at the end".to_owned())
+        }
+        Err(error) => Some(format!("such requests are refused, because {error}")),
+    }
+}
+
 /// The name in `:id`, `<id>`, `<int:id>` or `[id]`.
 fn placeholder(segment: &str) -> Option<&str> {
     let between = |open, close| segment.strip_prefix(open)?.strip_suffix(close);
@@ -231,6 +255,30 @@ mod tests {
         ];
         for name in names {
             assert_eq!(attribute_hint(name), None, "{name}");
+        }
+    }
+
+    #[cfg(feature = "identity")]
+    #[test]
+    fn normal_forms() {
+        for path in
+            ["/", "/login", "/a/b.c", "/caf%C3%A9", "/users/{id}/posts", "/files/**", "/.well-known/x"]
+        {
+            assert_eq!(normal_form_hint(path), None, "{path}");
+        }
+        for (path, hint) in [
+            ("/login/", "write `/login`"),
+            ("//login", "write `/login`"),
+            ("/caf%c3%a9", "write `/caf%C3%A9`"),
+            ("/café", "write `/caf%C3%A9`"),
+            ("/a/../b", "write `/b`"),
+            ("/login;v=1", "write `/login`"),
+            ("/api/*/", "write `/api/*`"),
+            ("/users/{id}/", "without a slash at the end"),
+            ("/a%2fb", "are refused, because the path has an encoded slash"),
+        ] {
+            let found = normal_form_hint(path).unwrap_or_default();
+            assert!(found.contains(hint), "{path}: {found}");
         }
     }
 

@@ -35,6 +35,26 @@ fn warn_spelling(reader: &mut Reader<'_>, node: &Node, attribute: &Attribute, pl
     warn_method_case(reader, node, attribute);
     spelling::warn_method(reader, node, attribute, place);
     spelling::warn_path(reader, node, attribute, place);
+    #[cfg(feature = "identity")]
+    warn_path_form(reader, node, attribute, place);
+}
+
+/// Warns about a path that is not in its normal form, so that no path of a real request matches it.
+#[cfg(feature = "identity")]
+fn warn_path_form(reader: &mut Reader<'_>, node: &Node, attribute: &Attribute, place: ValuePlace) {
+    let Some(text) = node.text().filter(|_| *attribute == Attribute::Path) else { return };
+    // Other text is no path, which is an error or has a warning of its own.
+    if !text.starts_with('/') || text.contains(['?', '#']) || spelling::has_placeholder(text) {
+        return;
+    }
+    let Some(hint) = spelling::normal_form_hint(text) else { return };
+    let message = format!(
+        "forward auth and layers normalize paths before they compare them, so `{}` never matches there",
+        printable(text)
+    );
+    let intended = place.how_to_intend(text);
+    let hint = format!("{hint}. Or else, if callers send this path to the other listeners, {intended}");
+    reader.push(Diagnostic::warning("path-not-normal", node.span, message).hint(hint));
 }
 
 /// Warns about a block of addresses for an attribute that is compared as text, so that no address matches it.

@@ -1,6 +1,7 @@
 //! What a decision means for a request.
 
 use std::pin::Pin;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
@@ -63,6 +64,15 @@ pub trait Decide: Send + Sync + 'static {
 pub(super) struct HeaderLines {
     pub values: String,
     pub ends: HeaderEnds,
+    /// The values that are not in `values`.
+    pub fixed: Option<Arc<FixedValues>>,
+}
+
+/// The values of headers that are the same in all decisions by one limit. Cloning them is cheaper than writing them.
+#[derive(Debug)]
+pub(super) struct FixedValues {
+    pub limit: HeaderValue,
+    pub policy: HeaderValue,
 }
 
 impl RequestAnswer {
@@ -94,6 +104,7 @@ impl RequestAnswer {
 
 impl Decided {
     /// Whether the request reaches the inner service, marked or not.
+    #[cfg(feature = "rules")]
     #[inline]
     pub(super) fn passes(&self) -> bool {
         self.answer.as_ref().is_none_or(|answer| answer.kind.passes())
@@ -113,7 +124,7 @@ impl Decided {
         let mut headers = HeaderLines::default();
         if let Some(span) = retry_after.span().filter(|_| retry_after > Wait::NONE) {
             headers.values = span.seconds_rounded_up().to_string();
-            headers.ends.push((LimitHeader::RetryAfter, headers.values.len()));
+            headers.ends.push(LimitHeader::RetryAfter, &headers.values);
         }
         Self { answer, headers, slot: None }
     }
@@ -123,16 +134,45 @@ impl HeaderLines {
     /// Adds the headers to a response, in place of those of the same name.
     #[inline]
     pub fn add_to(self, headers: &mut HeaderMap) {
-        let values = Bytes::from(self.values);
-        let mut start = 0;
-        for (header, end) in self.ends {
-            // Always valid: numbers, and names in which all but printable ASCII is percent-encoded.
-            if let Ok(value) = HeaderValue::from_maybe_shared(values.slice(start..end)) {
-                headers.insert(header_name(header), value);
-            }
-            start = end;
+        if !self.ends.is_empty() {
+            self.add_all_to(headers);
         }
     }
+
+    #[inline(never)]
+    fn add_all_to(self, headers: &mut HeaderMap) {
+        headers.reserve(self.ends.len());
+        let values = Bytes::from(self.values);
+        for (header, range) in self.ends.ranges(0) {
+            let value = match (header, &self.fixed) {
+                (LimitHeader::Limit, Some(fixed)) => fixed.limit.clone(),
+                (LimitHeader::Policy, Some(fixed)) => fixed.policy.clone(),
+                _ => header_value(values.slice(range)),
+            };
+            headers.insert(header_name(header), value);
+        }
+    }
+}
+
+impl FixedValues {
+    /// The values among the headers of a decision.
+    pub fn of(values: String, ends: &HeaderEnds) -> Self {
+        let mut fixed = Self { limit: HeaderValue::from_static(""), policy: HeaderValue::from_static("") };
+        let values = Bytes::from(values);
+        for (header, range) in ends.ranges(0) {
+            match header {
+                LimitHeader::Limit => fixed.limit = header_value(values.slice(range)),
+                LimitHeader::Policy => fixed.policy = header_value(values.slice(range)),
+                _ => {}
+            }
+        }
+        fixed
+    }
+}
+
+fn header_value(text: Bytes) -> HeaderValue {
+    // Always valid: numbers, and names in which all but printable ASCII is percent-encoded.
+    HeaderValue::from_maybe_shared(text).unwrap_or_else(|_| HeaderValue::from_static(""))
 }
 
 fn header_name(header: LimitHeader) -> HeaderName {

@@ -1,5 +1,6 @@
 //! The body of a response: of the inner service, or of the layer itself. It holds the request's slot.
 
+use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -8,6 +9,23 @@ use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
 use super::slots::Slot;
+
+/// Decides the type of the bodies of responses: [`LimitedBodies`] or [`KeptBodies`].
+pub trait ResponseBodies<R>: Clone {
+    /// The type.
+    type Body;
+
+    /// Makes such a body.
+    fn make(&self, body: LimitedBody<R>) -> Self::Body;
+}
+
+/// Responses have a [`LimitedBody`] around the body of the inner service.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LimitedBodies;
+
+/// Responses keep the type of the body of the inner service. See [`keep_body`](super::RateLimitLayer::keep_body).
+#[derive(Clone, Copy)]
+pub struct KeptBodies<F>(pub(super) F);
 
 pin_project! {
     /// The body of a response that came through a [`RateLimitLayer`](super::RateLimitLayer).
@@ -31,7 +49,35 @@ pin_project! {
     }
 }
 
+impl<R> ResponseBodies<R> for LimitedBodies {
+    type Body = LimitedBody<R>;
+
+    #[inline]
+    fn make(&self, body: LimitedBody<R>) -> LimitedBody<R> {
+        body
+    }
+}
+
+impl<R, F: Fn(LimitedBody<R>) -> R + Clone> ResponseBodies<R> for KeptBodies<F> {
+    type Body = R;
+
+    #[inline]
+    fn make(&self, body: LimitedBody<R>) -> R {
+        match body {
+            LimitedBody { kind: BodyKind::Inner { body }, slot: None } => body,
+            body => self.0(body),
+        }
+    }
+}
+
+impl<F> fmt::Debug for KeptBodies<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KeptBodies")
+    }
+}
+
 impl<B> LimitedBody<B> {
+    #[inline]
     pub(super) fn inner(body: B, slot: Option<Slot>) -> Self {
         Self { kind: BodyKind::Inner { body }, slot }
     }

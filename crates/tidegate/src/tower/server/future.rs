@@ -15,32 +15,33 @@ use tower_service::Service;
 use super::answer::{Decided, HeaderLines};
 use super::denied::{denied_response, shadow_ban_response};
 use super::layer::{Hooks, ShadowBan};
-use super::slots::Slot;
-use super::{LimitedBody, RequestAnswer};
+use super::{LimitedBodies, LimitedBody, RequestAnswer, ResponseBodies};
 
 /// Tells clients that a request passed although it is over a limit. The server of Tidegate uses the same header.
 const DECISION: HeaderName = HeaderName::from_static("x-tidegate-decision");
 
 pin_project! {
     /// The future of a response through a [`RateLimitLayer`](super::RateLimitLayer).
-    pub struct ResponseFuture<S, B>
+    pub struct ResponseFuture<S, B, W = LimitedBodies>
     where
         S: Service<Request<B>>,
     {
         #[pin]
         state: State<S, B, S::Future>,
+        bodies: W,
     }
 }
 
 pin_project! {
     #[project = StateProject]
     enum State<S, B, F> {
-        // The request is decided later, because it waits or because a shared store is asked.
-        Deciding { pending: Option<Pending<S, B>> },
+        // The request is decided later, because it waits or because a shared store is asked. Boxed, as is the answer of
+        // the layer: most requests are allowed, and frameworks move and box the future of each.
+        Deciding { pending: Option<Box<Pending<S, B>>> },
         // The inner service answers.
-        Calling { #[pin] future: F, passing: Option<Passing> },
+        Calling { #[pin] future: F, passing: Option<Decided> },
         // The layer answers.
-        Answered { response: Option<Response<Bytes>> },
+        Answered { response: Option<Box<Response<Bytes>>> },
     }
 }
 
@@ -53,15 +54,7 @@ struct Pending<S, B> {
     is_grpc: bool,
 }
 
-/// What is added to the response of the inner service.
-struct Passing {
-    headers: HeaderLines,
-    slot: Option<Slot>,
-    /// None if the request is simply allowed.
-    mark: Option<Box<RequestAnswer>>,
-}
-
-impl<S, B> ResponseFuture<S, B>
+impl<S, B, W> ResponseFuture<S, B, W>
 where
     S: Service<Request<B>>,
 {
@@ -71,20 +64,27 @@ where
         inner: S,
         hooks: Hooks,
         is_grpc: bool,
+        bodies: W,
     ) -> Self {
-        let pending = Some(Pending { deciding, request, inner, hooks, is_grpc });
-        Self { state: State::Deciding { pending } }
+        let pending = Some(Box::new(Pending { deciding, request, inner, hooks, is_grpc }));
+        Self { state: State::Deciding { pending }, bodies }
     }
 
-    #[inline]
     pub(super) fn decided(
         decided: Decided,
         request: Request<B>,
         inner: &mut S,
         hooks: &Hooks,
         is_grpc: bool,
+        bodies: W,
     ) -> Self {
-        Self { state: State::decided(decided, request, inner, hooks, is_grpc) }
+        Self { state: State::decided(decided, request, inner, hooks, is_grpc), bodies }
+    }
+
+    /// The inner service has the request already.
+    #[inline]
+    pub(super) fn allowed(future: S::Future, decided: Decided, bodies: W) -> Self {
+        Self { state: State::Calling { future, passing: Some(decided) }, bodies }
     }
 }
 
@@ -92,7 +92,6 @@ impl<S, B, F> State<S, B, F>
 where
     S: Service<Request<B>, Future = F>,
 {
-    #[inline]
     fn decided(
         decided: Decided,
         mut request: Request<B>,
@@ -100,16 +99,14 @@ where
         hooks: &Hooks,
         is_grpc: bool,
     ) -> Self {
-        let Decided { answer, headers, slot } = decided;
-        let mark = answer;
-        if let Some(answer) = &mark {
+        if let Some(answer) = &decided.answer {
             let is_marked = answer.kind == AnswerKind::ShadowBanned && hooks.shadow_ban == ShadowBan::Mark;
             if !answer.kind.passes() && !is_marked {
-                return Self::answered(answer, headers, hooks, is_grpc);
+                return Self::answered(answer, decided.headers, hooks, is_grpc);
             }
             request.extensions_mut().insert(RequestAnswer::clone(answer));
         }
-        Self::Calling { future: inner.call(request), passing: Some(Passing { headers, slot, mark }) }
+        Self::Calling { future: inner.call(request), passing: Some(decided) }
     }
 
     #[cold]
@@ -121,37 +118,43 @@ where
         };
         headers.add_to(response.headers_mut());
         response.extensions_mut().insert(answer.clone());
-        Self::Answered { response: Some(response) }
+        Self::Answered { response: Some(Box::new(response)) }
     }
 }
 
-impl<S, B, R> Future for ResponseFuture<S, B>
+impl<S, B, R, W> Future for ResponseFuture<S, B, W>
 where
     S: Service<Request<B>, Response = Response<R>>,
     R: Body,
+    W: ResponseBodies<R>,
 {
-    type Output = Result<Response<LimitedBody<R>>, S::Error>;
+    type Output = Result<Response<W::Body>, S::Error>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut state = self.project().state;
+        let this = self.project();
+        let (mut state, bodies) = (this.state, this.bodies);
         loop {
             let next = match state.as_mut().project() {
                 StateProject::Deciding { pending } => {
                     let waiting = pending.as_mut().expect("a future was polled after it was done");
                     let decided = ready!(waiting.deciding.as_mut().poll(context));
-                    let Some(Pending { request, mut inner, hooks, is_grpc, .. }) = pending.take() else {
-                        unreachable!("it was there above")
-                    };
+                    let Some(pending) = pending.take() else { unreachable!("it was there above") };
+                    let Pending { request, mut inner, hooks, is_grpc, .. } = *pending;
                     State::decided(decided, request, &mut inner, &hooks, is_grpc)
                 }
                 StateProject::Calling { future, passing } => {
-                    let response = ready!(future.poll(context))?;
+                    let mut response = ready!(future.poll(context))?;
                     let passing = passing.take().expect("a future was polled after it was done");
-                    return Poll::Ready(Ok(passing.add_to(response)));
+                    let Decided { answer, headers, slot } = passing;
+                    headers.add_to(response.headers_mut());
+                    if let Some(answer) = answer {
+                        add_mark(*answer, &mut response);
+                    }
+                    return Poll::Ready(Ok(response.map(|body| bodies.make(LimitedBody::inner(body, slot)))));
                 }
                 StateProject::Answered { response } => {
                     let response = response.take().expect("a future was polled after it was done");
-                    return Poll::Ready(Ok(response.map(LimitedBody::own)));
+                    return Poll::Ready(Ok((*response).map(|data| bodies.make(LimitedBody::own(data)))));
                 }
             };
             state.set(next);
@@ -159,23 +162,16 @@ where
     }
 }
 
-impl Passing {
-    #[inline]
-    fn add_to<R: Body>(self, mut response: Response<R>) -> Response<LimitedBody<R>> {
-        let Self { headers, slot, mark } = self;
-        headers.add_to(response.headers_mut());
-        if let Some(answer) = mark {
-            // Clients must not notice a dry run or a ban.
-            if matches!(answer.kind, AnswerKind::Soft | AnswerKind::OverQuota) {
-                response.headers_mut().insert(DECISION, HeaderValue::from_static(answer.kind.as_str()));
-            }
-            response.extensions_mut().insert(*answer);
-        }
-        response.map(|body| LimitedBody::inner(body, slot))
+#[cold]
+fn add_mark<R>(answer: RequestAnswer, response: &mut Response<R>) {
+    // Clients must not notice a dry run or a ban.
+    if matches!(answer.kind, AnswerKind::Soft | AnswerKind::OverQuota) {
+        response.headers_mut().insert(DECISION, HeaderValue::from_static(answer.kind.as_str()));
     }
+    response.extensions_mut().insert(answer);
 }
 
-impl<S, B> fmt::Debug for ResponseFuture<S, B>
+impl<S, B, W> fmt::Debug for ResponseFuture<S, B, W>
 where
     S: Service<Request<B>>,
 {

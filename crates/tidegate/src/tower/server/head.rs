@@ -56,12 +56,13 @@ impl<'a> RequestHead<'a> {
 
     /// The request as the module [`identity`](crate::identity) reads it. `target` is the URI as text.
     pub(super) fn http_request(&self, target: &'a str, peer: Option<IpAddr>) -> HttpRequest<'a, HeaderMap> {
-        let host = self.headers.get(HOST).map(http::HeaderValue::as_bytes);
+        // HTTP/2, and absolute targets: the host that the server acts on. Such a request may have another one as `Host`.
         let authority = self.uri.authority().map(|authority| authority.as_str().as_bytes());
+        let host = || self.headers.get(HOST).map(http::HeaderValue::as_bytes);
         HttpRequest {
             method: Some(self.method.as_str()),
             target: Some(target.as_bytes()),
-            host: host.or(authority),
+            host: authority.or_else(host),
             peer,
             headers: self.headers,
         }

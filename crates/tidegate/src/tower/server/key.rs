@@ -18,6 +18,12 @@ use crate::identity::Identity;
 pub trait KeyExtractor: Send + Sync + 'static {
     /// The key, or none if the request lacks it. `now` is compared with the times in tokens.
     fn key(&self, request: &RequestHead<'_>, now: Timestamp) -> Option<KeyBuf>;
+
+    /// Where the address of the client comes from, if that is the key. For the
+    /// [self-checks](super::RateLimitLayer::on_self_check).
+    fn client_address(&self) -> Option<&Identity> {
+        None
+    }
 }
 
 impl<F, K> KeyExtractor for F
@@ -84,7 +90,7 @@ impl PerIp {
 }
 
 impl KeyExtractor for PerIp {
-    #[inline]
+    #[inline(always)]
     fn key(&self, request: &RequestHead<'_>, _: Timestamp) -> Option<KeyBuf> {
         let address = self.identity.client_address(self.peer.find(request), request.headers)?;
         let key = IpKey::new(address);
@@ -92,6 +98,10 @@ impl KeyExtractor for PerIp {
             Some(bits) => key.v6_prefix(bits).key_bytes(),
             None => key.key_bytes(),
         })
+    }
+
+    fn client_address(&self) -> Option<&Identity> {
+        Some(&self.identity)
     }
 }
 

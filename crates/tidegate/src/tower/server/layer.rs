@@ -11,9 +11,11 @@ use tidegate_core::rules::OnMissingKey;
 use tower_layer::Layer;
 
 use super::limits::ByLimits;
-use super::{KeyExtractor, RateLimitService, RequestAnswer};
+use super::self_check::SelfCheckHook;
+use super::{KeptBodies, KeyExtractor, LimitedBodies, LimitedBody, RateLimitService, RequestAnswer};
 #[cfg(feature = "rules")]
 use super::{PeerLookup, rules::ByRules};
+use crate::identity::SelfCheck;
 use crate::store::Store;
 #[cfg(feature = "rules")]
 use crate::{Engine, identity::Identity};
@@ -37,9 +39,10 @@ use crate::{Limiter, Timer};
 /// They are renewed in the background for as long as that takes.
 ///
 /// Clones, and the services of one layer, share their counters.
-pub struct RateLimitLayer<D> {
+pub struct RateLimitLayer<D, W = LimitedBodies> {
     decide: Arc<D>,
     hooks: Hooks,
+    bodies: W,
 }
 
 /// What happens to a request that a rule shadow-bans.
@@ -75,7 +78,14 @@ where
     pub fn new(limiter: impl Into<Arc<Limiter<C, S>>>, key: K) -> Self {
         Self::from_decide(ByLimits::new(limiter.into(), key))
     }
+}
 
+impl<K, C, S, W> RateLimitLayer<ByLimits<K, C, S>, W>
+where
+    K: KeyExtractor,
+    C: Timer + Clone + Send + Sync + 'static,
+    S: Store + 'static,
+{
     /// Sets what happens to requests without a key.
     #[must_use]
     pub fn on_missing_key(self, on_missing: OnMissingKey) -> Self
@@ -101,7 +111,19 @@ where
     where
         K: Clone,
     {
-        self.with_decide(|decide| decide.dialect = dialect)
+        self.with_decide(|decide| decide.set_dialect(dialect))
+    }
+
+    /// Calls `report` with each sign of a wrong configuration, once, and with the limit if it is about one: headers of
+    /// proxies while no proxy is trusted, one key for all requests, IPv6 addresses as text in a key.
+    ///
+    /// Log it. `docs/identity.md` in the repository lists the codes.
+    #[must_use]
+    pub fn on_self_check(self, report: impl Fn(SelfCheck, Option<&str>) + Send + Sync + 'static) -> Self
+    where
+        K: Clone,
+    {
+        self.with_decide(|decide| decide.self_check = Some(SelfCheckHook::new(report)))
     }
 }
 
@@ -118,7 +140,15 @@ where
     pub fn by_rules(engine: Engine<C, S>, domain: &str) -> Self {
         Self::from_decide(ByRules::new(engine, domain))
     }
+}
 
+#[cfg(feature = "rules")]
+#[cfg_attr(docsrs, doc(cfg(feature = "rules")))]
+impl<C, S, W> RateLimitLayer<ByRules<C, S>, W>
+where
+    C: Timer + Clone + Send + Sync + 'static,
+    S: Store + 'static,
+{
     /// Sets how requests become attributes: which proxies are trusted, and where the user comes from.
     #[must_use]
     pub fn identity(self, identity: Identity) -> Self {
@@ -137,13 +167,24 @@ where
     pub fn headers(self, dialect: HeaderDialect) -> Self {
         self.with_decide(|decide| decide.dialect = dialect)
     }
+
+    /// Calls `report` with each sign of a wrong configuration, once, and with the limit if it is about one: headers of
+    /// proxies while no proxy is trusted, one key for all requests, IPv6 addresses as text in a key.
+    ///
+    /// Log it. `docs/identity.md` in the repository lists the codes.
+    #[must_use]
+    pub fn on_self_check(self, report: impl Fn(SelfCheck, Option<&str>) + Send + Sync + 'static) -> Self {
+        self.with_decide(|decide| decide.self_check = Some(SelfCheckHook::new(report)))
+    }
 }
 
 impl<D> RateLimitLayer<D> {
     fn from_decide(decide: D) -> Self {
-        Self { decide: Arc::new(decide), hooks: Hooks::default() }
+        Self { decide: Arc::new(decide), hooks: Hooks::default(), bodies: LimitedBodies }
     }
+}
 
+impl<D, W> RateLimitLayer<D, W> {
     /// Changes a setting, for this layer and not for its clones.
     fn with_decide(mut self, change: impl FnOnce(&mut D)) -> Self
     where
@@ -163,6 +204,28 @@ impl<D> RateLimitLayer<D> {
         self
     }
 
+    /// Keeps the type of the body of responses. Without this it is a [`LimitedBody`], which frameworks with a body type of
+    /// their own put in a box for each response. `wrap` makes a body for the few responses that need another one: those
+    /// of the layer itself, and those that hold units of a concurrency limit until they end.
+    ///
+    /// ```
+    /// use axum::{Router, body::Body};
+    /// use tidegate::Limiter;
+    /// use tidegate::tower::server::{OneKey, RateLimitLayer};
+    ///
+    /// let layer = RateLimitLayer::new(Limiter::new("100/s")?, OneKey).keep_body(Body::new);
+    /// let app: Router = Router::new().layer(layer);
+    /// # let _ = app;
+    /// # Ok::<(), tidegate::LimiterError>(())
+    /// ```
+    #[must_use]
+    pub fn keep_body<R, F>(self, wrap: F) -> RateLimitLayer<D, KeptBodies<F>>
+    where
+        F: Fn(LimitedBody<R>) -> R + Clone,
+    {
+        RateLimitLayer { decide: self.decide, hooks: self.hooks, bodies: KeptBodies(wrap) }
+    }
+
     /// Sets what happens to requests that a rule shadow-bans.
     #[must_use]
     pub fn shadow_ban(mut self, shadow_ban: ShadowBan) -> Self {
@@ -171,21 +234,21 @@ impl<D> RateLimitLayer<D> {
     }
 }
 
-impl<S, D> Layer<S> for RateLimitLayer<D> {
-    type Service = RateLimitService<S, D>;
+impl<S, D, W: Clone> Layer<S> for RateLimitLayer<D, W> {
+    type Service = RateLimitService<S, D, W>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        RateLimitService::new(inner, Arc::clone(&self.decide), self.hooks.clone())
+        RateLimitService::new(inner, Arc::clone(&self.decide), self.hooks.clone(), self.bodies.clone())
     }
 }
 
-impl<D> Clone for RateLimitLayer<D> {
+impl<D, W: Clone> Clone for RateLimitLayer<D, W> {
     fn clone(&self) -> Self {
-        Self { decide: Arc::clone(&self.decide), hooks: self.hooks.clone() }
+        Self { decide: Arc::clone(&self.decide), hooks: self.hooks.clone(), bodies: self.bodies.clone() }
     }
 }
 
-impl<D: fmt::Debug> fmt::Debug for RateLimitLayer<D> {
+impl<D: fmt::Debug, W> fmt::Debug for RateLimitLayer<D, W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RateLimitLayer")
             .field("decide", &self.decide)

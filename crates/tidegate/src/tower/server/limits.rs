@@ -4,12 +4,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_core::headers::HeaderDialect;
+use tidegate_core::headers::{HeaderDialect, PolicyName};
 use tidegate_core::problem::ProblemKind;
 use tidegate_core::rules::OnMissingKey;
-use tidegate_core::{AnswerKind, Decision, Timestamp, Wait};
+use tidegate_core::{AnswerKind, Decision, Limit, Timestamp, Wait};
 
-use super::answer::{Decide, Decided, Deciding, HeaderLines, RequestAnswer};
+use super::answer::{Decide, Decided, Deciding, FixedValues, HeaderLines, RequestAnswer};
+use super::self_check::SelfCheckHook;
 use super::slots::{LeaseGuard, Renewing, SlotKeeper};
 use super::{KeyExtractor, RequestHead};
 use crate::limiter::{AcquireParams, Admitted, LimiterCall, LimiterRef, wait_until_admitted};
@@ -31,7 +32,16 @@ where
     slots: Arc<SlotKeeper<Admitted<'static, C, S>, C>>,
     pub(super) on_missing: OnMissingKey,
     pub(super) max_wait: Option<Duration>,
-    pub(super) dialect: HeaderDialect,
+    headers: Arc<HeaderSettings>,
+    pub(super) self_check: Option<SelfCheckHook>,
+}
+
+/// How the headers of decisions are written.
+#[derive(Debug)]
+struct HeaderSettings {
+    dialect: HeaderDialect,
+    /// For each limit. None if limits expire, because their number is then not fixed either.
+    fixed: Vec<Arc<FixedValues>>,
 }
 
 impl<K, C, S> ByLimits<K, C, S>
@@ -41,21 +51,20 @@ where
 {
     pub(super) fn new(limiter: Arc<Limiter<C, S>>, key: K) -> Self {
         let slots = SlotKeeper::new(limiter.clock().clone());
-        let (on_missing, dialect) = (OnMissingKey::Deny, HeaderDialect::default());
-        Self { limiter, key, slots, on_missing, max_wait: None, dialect }
+        let headers = Arc::new(HeaderSettings::new(&limiter, HeaderDialect::default()));
+        let on_missing = OnMissingKey::Deny;
+        Self { limiter, key, slots, on_missing, max_wait: None, headers, self_check: None }
     }
 
-    /// The answer of a decision, with its headers.
-    #[inline]
-    fn decided(&self, decision: &Decision, now: Timestamp) -> Decided {
-        decided(&self.limiter, self.dialect, decision, now)
+    pub(super) fn set_dialect(&mut self, dialect: HeaderDialect) {
+        self.headers = Arc::new(HeaderSettings::new(&self.limiter, dialect));
     }
 
     /// A decision that waits, or that a shared store makes.
     #[inline(never)]
     fn decide_later(&self, key: &[u8], now: Timestamp) -> Deciding {
         let (limiter, slots) = (Arc::clone(&self.limiter), Arc::clone(&self.slots));
-        let dialect = self.dialect;
+        let headers = Arc::clone(&self.headers);
         let owned = LimiterRef::Owned(Arc::clone(&limiter));
         let max_wait = self.max_wait;
         let call = max_wait
@@ -70,9 +79,9 @@ where
             };
             let admitted = match acquired {
                 Ok(admitted) => admitted,
-                Err(refused) => return refused_decision(&limiter, dialect, &refused),
+                Err(refused) => return refused_decision(&limiter, &headers, &refused),
             };
-            let mut decided = decided(&limiter, dialect, admitted.decision(), now);
+            let mut decided = decided(&limiter, &headers, admitted.decision(), now);
             decided.set_waited(admitted.waited().into());
             let delay = admitted.decision().delay;
             decided.slot = slots.hold(admitted);
@@ -92,10 +101,16 @@ where
     C: Timer + Clone + Send + Sync + 'static,
     S: Store + 'static,
 {
-    #[inline]
+    #[inline(always)]
     fn decide(&self, request: &RequestHead<'_>) -> Deciding {
         let now = self.limiter.clock().now();
         let key = self.key.key(request, now);
+        if let Some(hook) = &self.self_check {
+            if let Some(identity) = self.key.client_address() {
+                hook.observe_headers(identity, request.headers);
+            }
+            key.iter().for_each(|key| hook.observe_limiter_key(key.as_ref()));
+        }
         let key = match (&key, self.on_missing) {
             (Some(key), _) => key.as_ref(),
             (None, OnMissingKey::Shared) => SHARED_KEY,
@@ -112,7 +127,7 @@ where
             && !self.limiter.has_leases(now)
         {
             let decision = self.limiter.check_in(memory, key, 1, now);
-            let decided = self.decided(&decision, now);
+            let decided = decided(&self.limiter, &self.headers, &decision, now);
             return match decision.delay.get() {
                 0 => Deciding::Now(decided),
                 _ => hold(&self.limiter, decided, &decision, now),
@@ -146,18 +161,53 @@ where
 #[inline]
 fn decided<C: Timer, S: Store>(
     limiter: &Limiter<C, S>,
-    dialect: HeaderDialect,
+    settings: &HeaderSettings,
     decision: &Decision,
     now: Timestamp,
 ) -> Decided {
     let mut headers = HeaderLines::default();
-    if dialect != HeaderDialect::None || !decision.is_allowed() {
-        headers.values.reserve(HEADER_BYTES);
-        headers.ends = decision.write_headers(&mut headers.values, limiter.limits_at(now), dialect);
+    if settings.dialect != HeaderDialect::None || !decision.is_allowed() {
+        settings.write(&mut headers, limiter, decision, now);
     }
     let answer =
         (!decision.is_allowed() || decision.degraded).then(|| Box::new(answer(limiter, decision, now)));
     Decided { answer, headers, slot: None }
+}
+
+impl HeaderSettings {
+    fn new<C: Timer, S: Store>(limiter: &Limiter<C, S>, dialect: HeaderDialect) -> Self {
+        let limits: Vec<&Limit> = limiter.unchanging_limits().into_iter().flatten().collect();
+        let fixed = |decided_by: usize| {
+            let mut values = String::new();
+            let mut decision = Decision::merge(&[]);
+            decision.decided_by = decided_by;
+            let ends = decision.write_headers(&mut values, limits.iter().copied(), dialect);
+            Arc::new(FixedValues::of(values, &ends))
+        };
+        Self { dialect, fixed: (0..limits.len()).map(fixed).collect() }
+    }
+
+    #[inline(never)]
+    fn write<C: Timer, S: Store>(
+        &self,
+        headers: &mut HeaderLines,
+        limiter: &Limiter<C, S>,
+        decision: &Decision,
+        now: Timestamp,
+    ) {
+        let HeaderLines { values, ends, fixed } = headers;
+        values.reserve(HEADER_BYTES);
+        let index = decision.decided_by;
+        *fixed = self.fixed.get(index).cloned();
+        *ends = match fixed {
+            Some(_) => {
+                let limit = limiter.limits_at(now).nth(index);
+                let name = PolicyName { rule: None, name: limit.and_then(Limit::name), index };
+                decision.write_changing_headers(values, name, self.dialect)
+            }
+            None => decision.write_headers(values, limiter.limits_at(now), self.dialect),
+        };
+    }
 }
 
 /// Enough for the headers of one limit.
@@ -185,11 +235,11 @@ fn answer<C: Timer, S: Store>(limiter: &Limiter<C, S>, decision: &Decision, now:
 #[cold]
 fn refused_decision<C: Timer, S: Store>(
     limiter: &Limiter<C, S>,
-    dialect: HeaderDialect,
+    headers: &HeaderSettings,
     refused: &Refused,
 ) -> Decided {
     match refused {
-        Refused::OverLimit(decision) => decided(limiter, dialect, decision, limiter.clock().now()),
+        Refused::OverLimit(decision) => decided(limiter, headers, decision, limiter.clock().now()),
         Refused::Store(_) | Refused::LeaseMemoryFull | Refused::PlanFull => {
             let retry_after = refused.retry_after().unwrap_or(Wait::NEVER);
             let mut decided = Decided::refused(ProblemKind::Unavailable, retry_after, refused.to_string());
@@ -238,7 +288,8 @@ where
             slots: Arc::clone(&self.slots),
             on_missing: self.on_missing,
             max_wait: self.max_wait,
-            dialect: self.dialect,
+            headers: Arc::clone(&self.headers),
+            self_check: self.self_check.clone(),
         }
     }
 }
@@ -253,7 +304,7 @@ where
             .field("limiter", &self.limiter)
             .field("on_missing", &self.on_missing)
             .field("max_wait", &self.max_wait)
-            .field("dialect", &self.dialect)
+            .field("dialect", &self.headers.dialect)
             .finish_non_exhaustive()
     }
 }

@@ -9,6 +9,7 @@
 //! answer.rs                         what a decision means for a request
 //! denied.rs                         the response to a request that is denied
 //! slots.rs, body.rs                 leases that are held until the body of the response ends
+//! self_check.rs                     reports signs of a wrong configuration
 //! ```
 //!
 //! ```
@@ -35,11 +36,12 @@ mod layer;
 mod limits;
 #[cfg(feature = "rules")]
 mod rules;
+mod self_check;
 mod service;
 mod slots;
 
 pub use answer::{Decide, Decided, Deciding, RequestAnswer};
-pub use body::LimitedBody;
+pub use body::{KeptBodies, LimitedBodies, LimitedBody, ResponseBodies};
 pub use future::ResponseFuture;
 pub use head::{PeerAddress, PeerLookup, RequestHead};
 pub use key::{KeyExtractor, OneKey, PerHeader, PerIp, PerUser};

@@ -11,9 +11,10 @@ use tidegate_core::rules::{Answer as CoreAnswer, Descriptor, Request};
 use tidegate_core::{AnswerKind, Nanos, Wait};
 
 use super::answer::{Decide, Decided, Deciding, HeaderLines, RequestAnswer};
+use super::self_check::SelfCheckHook;
 use super::slots::{LeaseGuard, Renewing, SlotKeeper};
 use super::{PeerLookup, RequestHead};
-use crate::engine::{ActiveRules, AdmittedRequest, DecideOutput, EngineError};
+use crate::engine::{ActiveRules, AdmittedRequest, DecideFuture, DecideOutput, EngineError};
 use crate::identity::Identity;
 use crate::memory::{Lease, MemoryStore};
 use crate::rules::OwnedRequest;
@@ -38,6 +39,7 @@ where
     pub(super) identity: Identity,
     pub(super) peer: PeerLookup,
     pub(super) dialect: HeaderDialect,
+    pub(super) self_check: Option<SelfCheckHook>,
 }
 
 impl<C, S> ByRules<C, S>
@@ -54,28 +56,48 @@ where
             identity: Identity::default(),
             peer: PeerLookup::default(),
             dialect: HeaderDialect::default(),
+            self_check: None,
         }
     }
 
+    /// A request that is already decided and holds a lease.
     #[inline(never)]
-    fn decide_later(&self, deciding: crate::engine::DecideFuture, request: &Request<'_>) -> Deciding {
+    fn decide_with_lease(&self, output: DecideOutput, request: &Request<'_>) -> Deciding {
+        // Not in a future: one that is dropped before its first poll would leave the lease held until its ttl ends.
+        let delay = output.answer.delay;
+        self.held(decided_with_slot(&self.engine, &self.slots, self.dialect, request, output), delay)
+    }
+
+    #[inline(never)]
+    fn decide_later(&self, deciding: DecideFuture, request: &Request<'_>) -> Deciding {
         let (engine, slots, dialect) = (self.engine.clone(), Arc::clone(&self.slots), self.dialect);
         let (domain, request) = (self.domain.clone(), OwnedRequest::from_request(request));
+        let self_check = self.self_check.clone();
         Deciding::Later(Box::pin(async move {
             let output = match deciding.await {
                 Ok(output) => output,
                 Err(error) => return failed(&error),
             };
-            let mut decided = decided(&output, dialect);
             let delay = output.answer.delay;
-            if output.lease.is_some() {
-                decided.slot = request
-                    .with_request(&domain, |request| {
-                        AdmittedRequest::of_request(engine.clone(), request, output)
-                    })
-                    .ok()
-                    .and_then(|admitted| slots.hold(admitted));
-            }
+            let mut decided = request.with_request(&domain, |request| {
+                if let Some(hook) = &self_check {
+                    hook.observe_answer(&output.answer, &request.descriptors[0]);
+                }
+                decided_with_slot(&engine, &slots, dialect, request, output)
+            });
+            sleep_for(&engine, delay, &mut decided).await;
+            decided
+        }))
+    }
+
+    /// A decided request, which is held for its delay if it has one.
+    #[inline]
+    fn held(&self, mut decided: Decided, delay: Nanos) -> Deciding {
+        if delay.get() == 0 || !decided.passes() {
+            return Deciding::Now(decided);
+        }
+        let engine = self.engine.clone();
+        Deciding::Later(Box::pin(async move {
             sleep_for(&engine, delay, &mut decided).await;
             decided
         }))
@@ -104,28 +126,28 @@ where
                 ));
             }
         };
+        if let Some(hook) = &self.self_check {
+            hook.observe_headers(&self.identity, head.headers);
+        }
         let entries = attributes.entries();
         let descriptors = [Descriptor::new(&entries, 1)];
         let request = Request { domain: &self.domain, descriptors: &descriptors };
         let deciding = self.engine.lease(&request, None);
-        let mut decided = match deciding.as_now() {
-            None => return self.decide_later(deciding, &request),
-            Some(Err(error)) => return Deciding::Now(failed(error)),
-            Some(Ok(output)) if output.lease.is_some() => return self.decide_later(deciding, &request),
-            Some(Ok(output)) => decided(output, self.dialect),
-        };
-        let delay = match deciding.as_now() {
-            Some(Ok(output)) if output.answer.kind.passes() => output.answer.delay,
-            _ => Nanos::ZERO,
-        };
-        if delay.get() == 0 {
-            return Deciding::Now(decided);
+        if let (Some(hook), Some(Ok(output))) = (&self.self_check, deciding.as_now()) {
+            hook.observe_answer(&output.answer, &descriptors[0]);
         }
-        let engine = self.engine.clone();
-        Deciding::Later(Box::pin(async move {
-            sleep_for(&engine, delay, &mut decided).await;
-            decided
-        }))
+        match deciding.as_now() {
+            None => self.decide_later(deciding, &request),
+            Some(Err(error)) => Deciding::Now(failed(error)),
+            Some(Ok(output)) if output.lease.is_none() => {
+                self.held(decided(output, self.dialect), output.answer.delay)
+            }
+            Some(Ok(_)) => match deciding.try_now() {
+                Ok(Ok(output)) => self.decide_with_lease(output, &request),
+                Ok(Err(error)) => Deciding::Now(failed(&error)),
+                Err(deciding) => self.decide_later(deciding, &request),
+            },
+        }
     }
 }
 
@@ -140,6 +162,26 @@ where
         let waited = decided.answer.as_ref().map_or(Nanos::ZERO, |answer| answer.waited);
         decided.set_waited(Nanos::new(waited.get() + delay.get()));
     }
+}
+
+/// The decision of a request, with the slot of its lease if it has one.
+fn decided_with_slot<C, S>(
+    engine: &Engine<C, S>,
+    slots: &Arc<SlotKeeper<AdmittedRequest<C, S>, C>>,
+    dialect: HeaderDialect,
+    request: &Request<'_>,
+    output: DecideOutput,
+) -> Decided
+where
+    C: Timer + Clone + Send + Sync + 'static,
+    S: Store + 'static,
+{
+    let mut decided = decided(&output, dialect);
+    if output.lease.is_some() {
+        let admitted = AdmittedRequest::of_request(engine.clone(), request, output).ok();
+        decided.slot = admitted.and_then(|admitted| slots.hold(admitted));
+    }
+    decided
 }
 
 fn decided(output: &DecideOutput, dialect: HeaderDialect) -> Decided {
@@ -214,6 +256,7 @@ where
             identity: self.identity.clone(),
             peer: self.peer.clone(),
             dialect: self.dialect,
+            self_check: self.self_check.clone(),
         }
     }
 }

@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::config::{ConfigStore, MemoryConfigStore};
+use tidegate::engine::Answer;
 use tidegate::overrides::{
     EditError, EditedOverride, OverrideCache, OverrideChange, OverrideEditor, OverridePlace,
 };
 use tidegate::rules::{Access, AnswerKind, BlockStatus, OverrideValues};
-use tidegate::{Clock as _, Nanos, Timestamp};
+use tidegate::{Clock as _, Nanos, Release, Renewal, Timestamp};
 
-use crate::engine::fixture::{AnswerSummary, EngineFixture};
+use crate::engine::fixture::{AnswerSummary, EngineFixture, with_request};
 use crate::engine::setup::{Setup, over_each_store};
 use crate::engine::shared_engine::expect_ready;
 
@@ -130,6 +131,22 @@ fn a_raised_and_a_lowered_limit_keep_what_is_used(setup: Setup) {
     assert_eq!(it.delete(&user("1")), Err(EditError::NotFound));
 }
 
+fn headers_show_the_limit_of_the_key(setup: Setup) {
+    let it = Overridden::new(setup, FIVE);
+    it.set(&user("1"), &values(10, Some(120)));
+    let policy = |attributes: &str| {
+        with_request(attributes, 1, |request| {
+            let policy = |answer: &Answer| {
+                let limit = answer.limit(0).unwrap();
+                limit.header_texts().map(|texts| texts.policy.to_string())
+            };
+            it.fixture.setup.check(&it.fixture.engine, request, policy).unwrap()
+        })
+    };
+    assert_eq!(policy("user=1").unwrap(), "\"a/1\";q=10;w=120");
+    assert_eq!(policy("user=2").unwrap(), "\"a/1\";q=5;w=60");
+}
+
 fn a_changed_window_hands_out_no_fresh_window(setup: Setup) {
     let it = Overridden::new(setup, FIVE);
     assert_eq!(it.passing("user=1", 5), 5);
@@ -146,6 +163,199 @@ fn a_changed_window_hands_out_no_fresh_window(setup: Setup) {
     assert_eq!(it.passing("user=1", 3), 0);
     it.fixture.advance(60);
     assert_eq!(it.passing("user=1", 9), 5);
+}
+
+/// A rule gets another window while a key has an override.
+fn a_changed_rule_charges_each_counter_of_an_override_once(setup: Setup) {
+    let rules = |limit: &str| {
+        format!("{{ name: a, key: [user], limit: {{ limit: {limit}, algorithm: fixed_window }} }}")
+    };
+    let reload = |it: &Overridden, limit: &str| {
+        it.fixture.reload(&format!("{{ domain: api, rules: [ {} ] }}", rules(limit)));
+    };
+    // The window of the override is the one that the rule had.
+    let it = Overridden::new(setup, &rules("5 per minute"));
+    it.set(&user("1"), &values(8, Some(60)));
+    reload(&it, "100 per hour");
+    assert_eq!(it.passing("user=1", 20), 8);
+    // An override of the limit alone applies to the window that the rule had, too.
+    let it = Overridden::new(setup, &rules("5 per minute"));
+    it.set(&user("1"), &values(8, None));
+    assert_eq!(it.passing("user=1", 2), 2);
+    reload(&it, "100 per hour");
+    assert_eq!(it.passing("user=1", 20), 6);
+    // For other keys, the old window of the rule counts.
+    assert_eq!(it.passing("user=2", 20), 5);
+}
+
+fn a_window_that_returns_is_charged_once(setup: Setup) {
+    let it = Overridden::new(setup, FIVE);
+    for (limit, minutes) in [(100, 60), (50, 10), (70, 60)] {
+        it.set(&user("1"), &values(limit, Some(minutes * 60)));
+        it.fixture.advance(60);
+    }
+    it.set(&user("1"), &values(40, Some(600)));
+    // Not 35, as if each request was counted twice in the hour.
+    assert_eq!(it.passing("user=1", 60), 40);
+}
+
+fn wildcards_hand_out_no_fresh_window(setup: Setup) {
+    let hourly = "{ name: a, key: [user], limit: { limit: 5 per hour, algorithm: fixed_window } }";
+    let it = Overridden::new(setup, hourly);
+    assert_eq!(it.passing("user=ann", 9), 5);
+    it.set(&user("a*"), &values(3, Some(60)));
+    assert_eq!(it.passing("user=ann", 9), 0, "the hour of the rule is used up, for a minute");
+    it.fixture.advance(60);
+    assert_eq!(it.passing("user=ann", 9), 3);
+    // From the wildcard to an override of the key, and back.
+    it.set(&user("ann"), &values(100, Some(30)));
+    assert_eq!(it.passing("user=ann", 9), 0, "the minute of the wildcard is used up, for half a minute");
+    it.fixture.advance(30);
+    assert_eq!(it.passing("user=ann", 200), 100);
+    it.delete(&user("ann")).unwrap();
+    assert_eq!(it.passing("user=ann", 200), 0, "the half minute of the override is used up");
+    it.fixture.advance(30);
+    assert_eq!(it.passing("user=ann", 9), 3);
+    // Back to the rule.
+    it.delete(&user("a*")).unwrap();
+    assert_eq!(it.passing("user=ann", 9), 0);
+    // A key with an override of its own has nothing to do with the wildcard.
+    it.set(&user("abe"), &values(50, Some(30)));
+    it.fixture.advance(7_200);
+    it.set(&user("a*"), &values(1, Some(60)));
+    it.set(&user("a*"), &values(1, Some(600)));
+    assert_eq!(it.passing("user=abe", 60), 50);
+}
+
+fn a_wildcard_that_expires_leaves_its_window_behind(setup: Setup) {
+    let it = Overridden::new(
+        setup,
+        "{ name: a, key: [user], limit: { limit: 5 per second, algorithm: fixed_window } }",
+    );
+    it.set(&user("a*"), &OverrideChange { expires_at: it.expires_in(10), ..values(2, Some(60)) });
+    it.fixture.advance(9);
+    assert_eq!(it.passing("user=ann", 5), 2);
+    it.fixture.advance(1);
+    assert_eq!(it.passing("user=ann", 5), 0);
+    it.fixture.advance(1);
+    assert_eq!(it.passing("user=ann", 9), 5);
+}
+
+fn another_tier_hands_out_no_fresh_window(setup: Setup) {
+    let rules = "{ name: a, key: [user], tiers: { by: plan, default: free, plans: {
+        free: { limit: 2 per minute, algorithm: fixed_window },
+        pro: { limit: 8 per hour, algorithm: fixed_window },
+        big: { limit: 100 per day, algorithm: fixed_window } } } }";
+    let it = Overridden::new(setup, rules);
+    let tier = |name: &str| OverrideChange { tier: Some(name.into()), ..OverrideChange::default() };
+    assert_eq!(it.passing("user=1 plan=free", 9), 2);
+    it.set(&user("1"), &tier("pro"));
+    assert_eq!(it.passing("user=1 plan=free", 9), 0, "the minute of the plan `free` is used up");
+    it.fixture.advance(60);
+    assert_eq!(it.passing("user=1 plan=free", 9), 8);
+    it.set(&user("1"), &tier("big"));
+    assert_eq!(it.passing("user=1 plan=free", 9), 0, "the hour of the plan `pro` is used up");
+    it.delete(&user("1")).unwrap();
+    it.fixture.advance(60);
+    // The windows of both plans stay enforced for a minute, which is the window of `free`.
+    assert_eq!(it.passing("user=1 plan=free", 9), 2);
+}
+
+fn an_override_without_a_name_means_one_limit(setup: Setup) {
+    let it = Overridden::new(setup, "{ name: a, key: [user], limits: [ 5 per minute ] }");
+    it.set(&user("1"), &values(50, Some(1)));
+    it.set(&user("2"), &access(BLOCKED));
+    it.fixture.advance(1);
+    assert_eq!(it.passing("user=1", 60), 50);
+    it.fixture
+        .reload("{ domain: api, rules: [ { name: a, key: [user], limits: [ 5 per minute, 9 per day ] } ] }");
+    it.fixture.advance(60);
+    // It is not known which limit is meant, so both are those of the rule.
+    assert_eq!(it.passing("user=1", 60), 5);
+    assert!(!it.fixture.explain("user=1").contains("override"), "{}", it.fixture.explain("user=1"));
+    assert_eq!(it.check("user=2").kind, AnswerKind::Denied);
+}
+
+/// A block is beside the other override of a key.
+fn a_block_stays_when_another_override_changes(setup: Setup) {
+    let it = Overridden::new(setup, FIVE);
+    it.set(&user("1"), &values(7, None));
+    let ban = OverrideChange { expires_at: it.expires_in(900), ..access(BLOCKED) };
+    assert_eq!(it.set(&user("1"), &ban).before, None);
+    let edited = it.set(&user("1"), &values(9, None));
+    assert_eq!(edited.before.map(|before| before.values.limit), Some(Some(7)));
+    assert_eq!(it.check("user=1").kind, AnswerKind::Denied);
+    let batch = [(user("1"), values(8, None))];
+    {
+        let rules = it.fixture.engine.rules();
+        let editor = OverrideEditor::new(&it.cache, &rules);
+        let results = expect_ready(editor.set_all(&batch, it.now()));
+        assert_eq!(results[0].as_ref().unwrap().before.as_ref().unwrap().values.limit, Some(9));
+    }
+    assert_eq!(it.check("user=1").kind, AnswerKind::Denied, "an import lifts no ban");
+    it.delete(&user("1")).unwrap();
+    assert_eq!(it.check("user=1").kind, AnswerKind::Denied);
+    // The second one removes the block.
+    let before = it.delete(&user("1")).unwrap().before;
+    assert_eq!(before.map(|before| before.access), Some(BLOCKED));
+    assert_eq!(it.passing("user=1", 9), 5);
+    assert_eq!(it.delete(&user("1")), Err(EditError::NotFound));
+}
+
+fn a_long_value_does_not_evade_a_wildcard(setup: Setup) {
+    let it = Overridden::new(setup, FIVE);
+    it.set(&user("*@evil.com"), &access(BLOCKED));
+    it.set(&user("bot-*"), &access(BLOCKED));
+    let long = "x".repeat(2_000);
+    assert_eq!(it.check(&format!("user={long}@evil.com")).kind, AnswerKind::Denied);
+    assert_eq!(it.check(&format!("user=bot-{long}")).kind, AnswerKind::Denied);
+    assert_eq!(it.check(&format!("user={long}")).kind, AnswerKind::Allowed);
+}
+
+fn an_unlimited_key_is_not_exempt_from_a_block(setup: Setup) {
+    let it = Overridden::new(setup, FIVE);
+    it.set(&user("ann@acme.com"), &access(Access::Unlimited));
+    it.set(&user("*@acme.com"), &access(BLOCKED));
+    assert_eq!(it.check("user=ann@acme.com").kind, AnswerKind::Denied);
+    it.delete(&user("*@acme.com")).unwrap();
+    assert_eq!(it.passing("user=ann@acme.com", 9), 9);
+}
+
+fn a_reset_empties_the_window_of_an_override(setup: Setup) {
+    let it = Overridden::new(setup, FIVE);
+    it.set(&user("1"), &values(3, Some(600)));
+    it.fixture.advance(60);
+    assert_eq!(it.passing("user=1", 9), 3);
+    let engine = &it.fixture.engine;
+    with_request("user=1", 1, |request| {
+        let rules = engine.rules();
+        let matched = rules.matched_limits(request);
+        expect_ready(engine.reset_limits(rules, matched)).unwrap();
+    });
+    assert_eq!(it.passing("user=1", 9), 3);
+}
+
+/// A lease is renewed and released whatever has been overridden since.
+fn leases_outlive_blocks_and_exemptions(setup: Setup) {
+    let rules = "{ name: a, key: [user], limit: { limit: 1, algorithm: concurrency, ttl: 60s } }";
+    for access in [BLOCKED, Access::Unlimited] {
+        let it = Overridden::new(setup, rules);
+        let change = OverrideChange { access, ..OverrideChange::default() };
+        let engine = &it.fixture.engine;
+        with_request("user=1", 1, |request| {
+            let (_, lease) = setup.acquire(engine, request, None, |_| ());
+            let token = lease.unwrap().token;
+            it.set(&user("1"), &change);
+            let renewed = setup.renew(engine, request, &token);
+            let Renewal::Renewed(lease) = renewed else { panic!("{access:?}: {renewed:?}") };
+            assert_eq!(setup.release(engine, request, &lease.token), Release::Released, "{access:?}");
+            it.delete(&user("1")).unwrap();
+            assert!(
+                setup.acquire(engine, request, None, |_| ()).1.is_some(),
+                "{access:?}: the unit is free again"
+            );
+        });
+    }
 }
 
 fn an_expired_window_stays_enforced_for_a_while(setup: Setup) {
@@ -283,6 +493,14 @@ fn values_are_normalised_as_rules_do(setup: Setup) {
     };
     it.set(&method, &access(BLOCKED));
     assert_eq!(it.check("method=delete").kind, AnswerKind::Denied);
+    let rules = "{ name: a, key: [path], limit: 5 per minute }";
+    let by_path = Overridden::new(setup, rules);
+    let path = |value: &str| OverridePlace { key: vec![("path".into(), value.into())], ..user("") };
+    by_path.set(&path("/a?x=1"), &access(BLOCKED));
+    assert_eq!(by_path.check("path=/a").kind, AnswerKind::Denied);
+    assert_eq!(by_path.check("path=/a?y").kind, AnswerKind::Denied);
+    let refusal = by_path.refusal(&path("*?x=1"), &access(BLOCKED));
+    assert!(refusal.contains("without its query"), "{refusal}");
     for (value, part) in [("192.0.2.*", "takes no `*`"), ("localhost", "is not an IP address")] {
         let refusal = it.refusal(&ip(value), &access(BLOCKED));
         assert!(refusal.contains(part), "{refusal}");
@@ -409,8 +627,20 @@ fn equal_overrides_apply_to_the_limits_of_each_rule(setup: Setup) {
 }
 
 over_each_store!(
+    leases_outlive_blocks_and_exemptions,
+    a_changed_rule_charges_each_counter_of_an_override_once,
+    a_window_that_returns_is_charged_once,
+    wildcards_hand_out_no_fresh_window,
+    a_wildcard_that_expires_leaves_its_window_behind,
+    another_tier_hands_out_no_fresh_window,
+    an_override_without_a_name_means_one_limit,
+    a_block_stays_when_another_override_changes,
+    a_long_value_does_not_evade_a_wildcard,
+    an_unlimited_key_is_not_exempt_from_a_block,
+    a_reset_empties_the_window_of_an_override,
     equal_overrides_apply_to_the_limits_of_each_rule,
     a_raised_and_a_lowered_limit_keep_what_is_used,
+    headers_show_the_limit_of_the_key,
     a_changed_window_hands_out_no_fresh_window,
     an_expired_window_stays_enforced_for_a_while,
     blocks_deny_until_they_end,

@@ -11,6 +11,8 @@ mod engine;
 mod exact_limits;
 mod failures;
 mod heartbeats;
+#[cfg(feature = "tower")]
+mod layer;
 mod lazy_connect;
 mod leases;
 mod limiters;

@@ -58,6 +58,10 @@ fn errors_match_the_expected_text() {
 #[test]
 fn warnings_match_the_expected_text() {
     for path in cases("warnings", "yaml") {
+        // Without this feature, nothing normalizes paths.
+        if name_of(&path) == "path-not-normal.yaml" && !cfg!(feature = "identity") {
+            continue;
+        }
         let loaded = read(&path).unwrap_or_else(|report| panic!("{}", report));
         assert!(loaded.report.warnings() > 0, "{}", path.display());
         compare(&path, &loaded.report.to_string());

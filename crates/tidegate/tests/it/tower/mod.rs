@@ -4,6 +4,7 @@ mod cache;
 mod fleet;
 mod retry;
 mod server;
+mod shared_store;
 mod slots;
 
 use std::convert::Infallible;

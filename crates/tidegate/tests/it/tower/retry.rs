@@ -2,11 +2,14 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, Request, Response};
+use http_body::Body;
 use http_body_util::{BodyExt, Full};
 use tidegate::tower::client::{
     Backoff, ClientError, PacerLayer, ReplayBody, RetryBudget, RetryChoice, RetryLayer,
@@ -166,6 +169,38 @@ fn a_request_that_cannot_be_sent_in_time_is_not_sent() {
     assert_eq!(send(&other, &layer(&other), &script, vec![request(Method::GET, "")]), [Ok(429)]);
 }
 
+/// A 429 without `Retry-After` is returned too if its limits are used up for too long. It takes no retry.
+#[test]
+fn a_denial_whose_wait_is_too_long_is_returned() {
+    for lines in [
+        &[("ratelimit", r#""api";r=0;t=60"#)][..],
+        &[("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "60")],
+    ] {
+        let clock = clock();
+        let script = Script::new(&clock, &[(429, lines)]);
+        let layer = layer(&clock).budget(RetryBudget::new(0, 1));
+        assert_eq!(send(&clock, &layer, &script, vec![request(Method::GET, "")]), [Ok(429)]);
+        assert_eq!(script.times(), [0]);
+        // The budget still has its retry.
+        clock.advance(Duration::from_secs(60));
+        script.responses.lock().unwrap().push_back((503, NONE));
+        assert_eq!(send(&clock, &layer, &script, vec![request(Method::GET, "")]), [Ok(200)]);
+    }
+}
+
+/// One endpoint that denies for a year does not make all others of its server fail for a year.
+#[test]
+fn a_limit_is_remembered_for_a_minute_at_most() {
+    let clock = clock();
+    let script = Script::new(&clock, &[(429, &[("retry-after", "31536000")])]);
+    let layer = layer(&clock);
+    assert_eq!(send(&clock, &layer, &script, vec![request(Method::GET, "")]), [Ok(429)]);
+    let results = send(&clock, &layer, &script, vec![request(Method::GET, "")]);
+    assert!(results[0].as_ref().unwrap_err().contains("would have to wait for 60s"), "{results:?}");
+    clock.advance(Duration::from_secs(60));
+    assert_eq!(send(&clock, &layer, &script, vec![request(Method::GET, "")]), [Ok(200)]);
+}
+
 #[test]
 fn a_lost_connection_is_retried_only_if_that_is_safe() {
     for (method, results, attempts) in [
@@ -193,6 +228,50 @@ fn a_body_that_is_too_long_is_sent_once() {
     let layer = layer(&clock).replay_bytes_max(3);
     let requests = vec![request(Method::PUT, "long"), request(Method::PUT, "abc")];
     assert_eq!(send(&clock, &layer, &script, requests), [Ok(429), Ok(200)]);
+}
+
+/// A server may deny a request before it has read the body, and go on reading.
+#[test]
+fn a_body_is_not_read_further_once_its_attempt_was_denied() {
+    let clock = clock();
+    let (script, unread) = (Script::new(&clock, &[]), Arc::new(Mutex::new(None)));
+    let (then, first) = (script.service(), Arc::clone(&unread));
+    let denies_first = service_fn(move |request: Request<ReplayBody<FullBody>>| {
+        let mut first = first.lock().unwrap();
+        let is_first = first.is_none();
+        let (parts, body) = request.into_parts();
+        let mut then = then.clone();
+        let request = match is_first {
+            true => {
+                *first = Some(body);
+                None
+            }
+            false => Some(Request::from_parts(parts, body)),
+        };
+        async move {
+            match request {
+                Some(request) => then.call(request).await,
+                None => {
+                    let response = Response::builder().status(429).header("retry-after", "2");
+                    Ok(response.body(Full::from("")).unwrap())
+                }
+            }
+        }
+    });
+    let service = layer(&clock).replay_bytes_max(3).layer(denies_first);
+    let mut executor = Executor::new(&clock);
+    let task =
+        executor.spawn(async { service.oneshot(request(Method::PUT, "long")).await.unwrap().status() });
+    executor.run_woken();
+    {
+        let mut unread = unread.lock().unwrap();
+        let body = Pin::new(unread.as_mut().expect("the body of the first attempt"));
+        let read = body.poll_frame(&mut Context::from_waker(Waker::noop()));
+        assert!(matches!(read, Poll::Ready(Some(Err(_)))), "{read:?}");
+    }
+    executor.run();
+    assert_eq!(executor.take(task).unwrap(), 200);
+    assert_eq!(*script.requests.lock().unwrap(), [(2_000, "long".to_owned())]);
 }
 
 #[test]

@@ -2,18 +2,18 @@
 
 use std::convert::Infallible;
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
 use http_body_util::{Empty, Full};
-use tidegate::identity::{ClientAddress, ForwardedHeader, Identity};
+use tidegate::identity::{ClientAddress, ForwardedHeader, Identity, SelfCheck, Source};
 use tidegate::tower::AnswerKind;
 use tidegate::tower::server::{
-    HeaderDialect, OnMissingKey, OneKey, PeerAddress, PeerLookup, PerHeader, PerIp, ProblemKind,
+    HeaderDialect, OnMissingKey, OneKey, PeerAddress, PeerLookup, PerHeader, PerIp, PerUser, ProblemKind,
     RateLimitLayer, RequestAnswer, RequestHead, ShadowBan,
 };
 use tidegate::{Limiter, ManualClock, Timestamp};
@@ -127,6 +127,45 @@ async fn other_dialects_have_other_headers() {
 }
 
 #[tokio::test]
+async fn headers_are_those_of_the_limit_that_decides() {
+    let limits = ["{limit: 2, per: 1s, name: burst}", "{limit: 4, per: 60s, name: minute}"];
+    let clock = clock();
+    let limiter =
+        || Limiter::builder().limit(limits[0]).limit(limits[1]).clock(clock.clone()).build().unwrap();
+    let (service, twin) = (RateLimitLayer::new(limiter(), OneKey).layer(Handler::default()), limiter());
+    let mut deciders = Vec::new();
+    for wait_ms in [0, 0, 1_200, 1_200, 1_200, 0] {
+        let decision = twin.check("", 1);
+        let expected = decision.headers(twin.limits());
+        let expected: Vec<String> = expected.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+        let mut lines = headers(&call(&service, get("/")).await);
+        lines.retain(|line| !line.starts_with("content-type"));
+        assert_eq!(lines, expected);
+        deciders.push((decision.is_allowed(), decision.decided_by));
+        clock.advance(Duration::from_millis(wait_ms));
+    }
+    for decider in [(true, 0), (true, 1), (false, 0), (false, 1)] {
+        assert!(deciders.contains(&decider), "{deciders:?}");
+    }
+}
+
+#[tokio::test]
+async fn headers_list_a_superseded_limit_until_it_expires() {
+    let clock = clock();
+    let old = limiter("{algorithm: fixed_window, limit: 5, per: 10s, name: api}", &clock);
+    assert!(old.check("", 1).is_allowed());
+    let new = old.with_limits(["{algorithm: sliding_log, limit: 7, per: 10s, name: api}"]).unwrap();
+    let service = RateLimitLayer::new(new, OneKey).layer(Handler::default());
+    let policies = async || {
+        let response = call(&service, get("/")).await;
+        response.headers()["ratelimit-policy"].to_str().unwrap().split(", ").count()
+    };
+    assert_eq!(policies().await, 2);
+    clock.advance(Duration::from_secs(20));
+    assert_eq!(policies().await, 1);
+}
+
+#[tokio::test]
 async fn a_client_address_is_the_key() {
     let layer =
         RateLimitLayer::new(limiter("1 per minute", &clock()), PerIp::with_peer(PeerLookup::default()));
@@ -188,12 +227,80 @@ async fn a_header_that_is_repeated_is_no_key() {
 }
 
 #[tokio::test]
+async fn users_have_a_limit_each() {
+    let key = PerUser::new(Identity::default().with_user(Source::header("x-user")));
+    let service = RateLimitLayer::new(limiter("1 per minute", &clock()), key).layer(Handler::default());
+    let status = async |user: Option<&str>| {
+        let mut request = get("/");
+        if let Some(user) = user {
+            request.headers_mut().insert("x-user", user.parse().unwrap());
+        }
+        call(&service, request).await.status().as_u16()
+    };
+    assert_eq!(
+        [status(Some("ann")).await, status(Some("ann")).await, status(Some("bob")).await],
+        [200, 429, 200]
+    );
+    assert_eq!(status(None).await, 429);
+}
+
+#[tokio::test]
+async fn ipv6_prefixes_can_be_shorter() {
+    let statuses = async |key: PerIp| {
+        let service = RateLimitLayer::new(limiter("1 per minute", &clock()), key).layer(Handler::default());
+        let mut statuses = Vec::new();
+        // The same /64, the same /56, another /56.
+        for address in ["2001:db8::1", "2001:db8::2", "2001:db8:0:1::1", "2001:db8:0:100::1"] {
+            statuses.push(call(&service, from_peer(address)).await.status().as_u16());
+        }
+        statuses
+    };
+    let per_ip = PerIp::with_peer(PeerLookup::default());
+    assert_eq!(statuses(per_ip.clone()).await, [200, 429, 200, 200]);
+    assert_eq!(statuses(per_ip.v6_prefix(56)).await, [200, 429, 429, 200]);
+}
+
+/// Collects what a layer reports: codes, each with the limit.
+#[derive(Clone, Default)]
+struct Reports(Arc<Mutex<Vec<String>>>);
+
+impl Reports {
+    fn add(&self, found: SelfCheck, limit: Option<&str>) {
+        self.0.lock().unwrap().push(format!("{} {}", found.code(), limit.unwrap_or("-")));
+    }
+
+    fn all(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+/// More than the requests after which one key for all is reported.
+const MANY_REQUESTS: usize = 64 * 1_000;
+
+#[tokio::test]
+async fn signs_of_a_wrong_configuration_are_reported_once() {
+    let (reports, limiter) = (Reports::default(), limiter("1 per minute", &clock()));
+    let report = reports.clone();
+    let layer = RateLimitLayer::new(limiter, PerIp::with_peer(PeerLookup::default()));
+    let layer = layer.on_self_check(move |found, limit| report.add(found, limit));
+    let service = layer.layer(Handler::default());
+    for _ in 0..=MANY_REQUESTS {
+        let mut request = from_peer("10.0.0.1");
+        request.headers_mut().insert("x-forwarded-for", "192.0.2.1".parse().unwrap());
+        call(&service, request).await;
+    }
+    assert_eq!(reports.all(), ["forwarded-untrusted -", "one-key -"]);
+}
+
+fn grpc_call(path: &str) -> EmptyRequest {
+    let request = Request::post(path).header("content-type", "application/grpc+proto");
+    request.body(Empty::<Bytes>::new()).unwrap()
+}
+
+#[tokio::test]
 async fn grpc_callers_get_a_status_without_a_body() {
     let service = RateLimitLayer::new(limiter("1 per minute", &clock()), OneKey).layer(Handler::default());
-    let request = || {
-        let request = Request::post("/shop.Shop/Buy").header("content-type", "application/grpc+proto");
-        request.body(Empty::<Bytes>::new()).unwrap()
-    };
+    let request = || grpc_call("/shop.Shop/Buy");
     assert_eq!(call(&service, request()).await.headers().get("grpc-status"), None);
     let denied = call(&service, request()).await;
     assert_eq!(denied.status(), 200);
@@ -261,7 +368,10 @@ fn a_leaky_bucket_holds_requests_for_their_delay() {
 
 #[cfg(feature = "rules")]
 mod by_rules {
-    use tidegate::{Engine, MemoryStore, rules};
+    use tidegate::config::{ConfigStore, MemoryConfigStore};
+    use tidegate::overrides::{OverrideCache, OverrideChange, OverrideEditor, OverridePlace};
+    use tidegate::rules::{Access, BlockStatus};
+    use tidegate::{Clock as _, Engine, MemoryStore, rules};
 
     use super::*;
 
@@ -274,6 +384,7 @@ rules:
   - { name: ban, match: { path: /ban }, key: [ip], limit: 1 per minute, action: shadow_ban }
   - { name: slow, match: { path: /slow }, key: [ip], limit: 1 per second, action: { delay: { max_wait: 5s } } }
   - { name: plans, match: { header.x-plan: free }, key: [user], missing: deny, limit: 1 per minute }
+  - { name: shop, match: { host: shop.example }, limit: 1 per minute }
 ";
 
     fn layer(clock: &ManualClock) -> RateLimitLayer<tidegate::tower::server::ByRules<ManualClock>> {
@@ -313,11 +424,76 @@ rules:
         assert_eq!(handler.calls.load(Ordering::Relaxed), calls + 1);
     }
 
+    /// A ban has the status that the operator chose.
+    #[tokio::test]
+    async fn a_banned_address() {
+        let clock = clock();
+        let store: Arc<dyn ConfigStore> = Arc::new(MemoryConfigStore::bounded(1 << 20));
+        let overrides = Arc::new(OverrideCache::builder().build(store, Arc::new(|_| ())));
+        let domains = rules::parse("api.yaml", RULES).unwrap().domains;
+        let counters = Arc::new(MemoryStore::bounded(1 << 24));
+        let engine = Engine::with_store(domains, counters, clock.clone()).unwrap();
+        let engine = engine.with_overrides(Arc::clone(&overrides));
+        let active = engine.rules().clone();
+        let key = vec![("ip".into(), "192.0.2.1".into())];
+        let place = OverridePlace { domain: "api".into(), rule: "login".into(), limit_name: None, key };
+        let peer = PeerLookup::by(|_| Some(IpAddr::from([192, 0, 2, 1])));
+        let service = RateLimitLayer::by_rules(engine, "api").peer(peer).layer(Handler::default());
+        for (block, status) in [(BlockStatus::Forbidden, 403), (BlockStatus::TooManyRequests, 429)] {
+            let change = OverrideChange {
+                access: Access::Blocked(block),
+                expires_at: Some(Timestamp::from_nanos(clock.now().as_nanos() + 60_000_000_000)),
+                ..OverrideChange::default()
+            };
+            OverrideEditor::new(&overrides, &active).set(&place, &change, None, clock.now()).await.unwrap();
+            let denied = call(&service, get("/login")).await;
+            assert_eq!(denied.status(), status);
+            assert_eq!(denied.headers()["retry-after"], "60");
+            assert!(text(denied).await.contains("is blocked"));
+            assert_eq!(call(&service, get("/soft")).await.status(), 200);
+        }
+    }
+
     #[tokio::test]
     async fn a_shadow_ban_can_mark_the_request() {
         let service = layer(&clock()).shadow_ban(ShadowBan::Mark).layer(Handler::default());
         call(&service, get("/ban")).await;
         assert_eq!(text(call(&service, get("/ban")).await).await, "shadow_banned");
+    }
+
+    #[tokio::test]
+    async fn signs_of_a_wrong_configuration_name_the_limit() {
+        let (reports, identity) =
+            (Reports::default(), Identity::default().with_user(Source::header("x-user")));
+        let report = reports.clone();
+        let layer = layer(&clock()).identity(identity);
+        let layer = layer.on_self_check(move |found, limit| report.add(found, limit));
+        let service = layer.layer(Handler::default());
+        let mut request = get("/");
+        request.headers_mut().insert("x-plan", "free".parse().unwrap());
+        request.headers_mut().insert("x-user", "2001:db8::1".parse().unwrap());
+        call(&service, request).await;
+        assert_eq!(reports.all(), ["raw-ipv6-key plans/1"]);
+    }
+
+    #[tokio::test]
+    async fn grpc_callers_get_a_status() {
+        let layer = layer(&clock());
+        let service = layer.clone().layer(Handler::default());
+        let status = async |path: &str| {
+            let response = call(&service, grpc_call(path)).await;
+            response.headers().get("grpc-status").map(|status| status.to_str().unwrap().to_owned())
+        };
+        assert_eq!(status("/a%2flogin").await.as_deref(), Some("3"));
+        assert_eq!(status("/login").await, None);
+        assert_eq!(status("/login").await.as_deref(), Some("8"));
+        // A success without a message, which a client takes for an error.
+        assert_eq!(status("/ban").await, None);
+        assert_eq!(status("/ban").await.as_deref(), Some("0"));
+        let marks = layer.shadow_ban(ShadowBan::Mark).layer(Handler::default());
+        let banned = call(&marks, grpc_call("/ban")).await;
+        assert_eq!(banned.headers().get("grpc-status"), None);
+        assert_eq!(text(banned).await, "shadow_banned");
     }
 
     #[tokio::test]
@@ -341,6 +517,20 @@ rules:
             assert_eq!(refused.status(), 400, "{path}");
             assert!(text(refused).await.contains("Bad Request"));
         }
+    }
+
+    /// HTTP/2 allows a `Host` beside `:authority`, and HTTP/1.1 an absolute target.
+    #[tokio::test]
+    async fn the_authority_is_the_host_whatever_the_header_says() {
+        let service = layer(&clock()).layer(Handler::default());
+        let with_host = |uri: &str, host: &str| {
+            let mut request = get(uri);
+            request.headers_mut().insert("host", host.parse().unwrap());
+            request
+        };
+        assert_eq!(call(&service, with_host("/", "shop.example")).await.status(), 200);
+        assert_eq!(call(&service, with_host("http://shop.example/", "other.example")).await.status(), 429);
+        assert_eq!(call(&service, with_host("http://other.example/", "shop.example")).await.status(), 200);
     }
 
     #[tokio::test]

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use http::Response;
 use http_body::{Body, Frame};
 use http_body_util::BodyExt;
+use http_body_util::combinators::UnsyncBoxBody;
 use tidegate::tower::server::{OneKey, RateLimitLayer};
 use tidegate::{Limiter, ManualClock, Timestamp};
 use tokio::sync::mpsc;
@@ -76,6 +77,26 @@ async fn a_slot_is_free_again_when_the_body_has_ended() {
 }
 
 #[tokio::test]
+async fn a_slot_is_held_by_a_body_whose_type_is_kept() {
+    let senders = Senders::default();
+    let open = open_responses(&senders);
+    let boxed = service_fn(move |request: EmptyRequest| {
+        let mut open = open.clone();
+        async move { open.call(request).await.map(|response| response.map(UnsyncBoxBody::new)) }
+    });
+    let layer = RateLimitLayer::new(limiter(&clock()), OneKey).keep_body(UnsyncBoxBody::new);
+    let service = layer.layer(boxed);
+    let mut first: Response<UnsyncBoxBody<Bytes, Infallible>> = call(&service, get("/")).await;
+    assert_eq!(first.status(), 200);
+    let denied = call(&service, get("/")).await;
+    assert_eq!(denied.status(), 429);
+    assert!(super::text(denied).await.contains(r#""status":429"#));
+    senders.lock().unwrap().clear();
+    assert!(first.body_mut().frame().await.is_none());
+    assert_eq!(call(&service, get("/")).await.status(), 200, "although the response still exists");
+}
+
+#[tokio::test]
 async fn a_slot_is_free_again_when_the_client_goes_away() {
     let senders = Senders::default();
     let service = RateLimitLayer::new(limiter(&clock()), OneKey).layer(open_responses(&senders));
@@ -130,9 +151,9 @@ async fn wait_for<T>(mut look: impl FnMut() -> Option<T>) -> T {
     panic!("it did not happen");
 }
 
+/// One request at a time for each path.
 #[cfg(feature = "rules")]
-#[tokio::test]
-async fn slots_of_rules_are_held_and_renewed_too() {
+fn layer_by_rules(clock: &ManualClock) -> RateLimitLayer<tidegate::tower::server::ByRules<ManualClock>> {
     use tidegate::{Engine, MemoryStore, rules};
 
     let rules = "
@@ -140,10 +161,31 @@ domain: api
 rules:
   - { name: reports, key: [path], limit: { algorithm: concurrency, limit: 1, ttl: 30s } }
 ";
-    let (clock, senders) = (clock(), Senders::default());
     let domains = rules::parse("api.yaml", rules).unwrap().domains;
     let engine = Engine::with_store(domains, Arc::new(MemoryStore::bounded(1 << 24)), clock.clone()).unwrap();
-    let service = RateLimitLayer::by_rules(engine, "api").layer(open_responses(&senders));
+    RateLimitLayer::by_rules(engine, "api")
+}
+
+/// A server or an outer layer may drop a response future that it has never polled.
+#[tokio::test]
+async fn a_slot_is_free_again_when_a_request_is_dropped_before_its_first_poll() {
+    let senders = Senders::default();
+    let mut service = RateLimitLayer::new(limiter(&clock()), OneKey).layer(open_responses(&senders));
+    drop(service.call(get("/a")));
+    assert_eq!(call(&service, get("/a")).await.status(), 200);
+    #[cfg(feature = "rules")]
+    {
+        let mut service = layer_by_rules(&clock()).layer(open_responses(&senders));
+        drop(service.call(get("/a")));
+        assert_eq!(call(&service, get("/a")).await.status(), 200);
+    }
+}
+
+#[cfg(feature = "rules")]
+#[tokio::test]
+async fn slots_of_rules_are_held_and_renewed_too() {
+    let (clock, senders) = (clock(), Senders::default());
+    let service = layer_by_rules(&clock).layer(open_responses(&senders));
     let response = call(&service, get("/a")).await;
     assert_eq!(response.status(), 200);
     assert_eq!(call(&service, get("/a")).await.status(), 429);

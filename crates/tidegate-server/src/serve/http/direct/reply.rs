@@ -33,10 +33,8 @@ pub(super) fn write_answer(out: &mut Vec<u8>, text: &str, layout: &AnswerLayout,
             write_header(out, rls::DECISION_HEADER, kind.as_str().as_bytes());
         }
     }
-    let mut start = layout.body_end;
-    for (header, end) in &layout.header_ends {
-        write_header(out, header.name(), &text.as_bytes()[start..*end]);
-        start = *end;
+    for (header, range) in layout.header_ends.ranges(layout.body_end) {
+        write_header(out, header.name(), &text.as_bytes()[range]);
     }
     write_body(out, &text.as_bytes()[..layout.body_end], date);
 }

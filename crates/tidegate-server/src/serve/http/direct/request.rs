@@ -55,7 +55,7 @@ enum HeaderRole {
     Browser,
 }
 
-const HEADER_ROLES: [(&str, HeaderRole); 9] = [
+const HEADER_ROLES: [(&str, HeaderRole); 10] = [
     ("host", HeaderRole::Host),
     ("content-type", HeaderRole::ContentType),
     ("content-length", HeaderRole::ContentLength),
@@ -65,6 +65,7 @@ const HEADER_ROLES: [(&str, HeaderRole); 9] = [
     ("upgrade", HeaderRole::Framing),
     ("origin", HeaderRole::Browser),
     ("sec-fetch-site", HeaderRole::Browser),
+    ("referer", HeaderRole::Browser),
 ];
 
 /// Looks at the start of the input, which is not empty. `headers` is memory for it.

@@ -59,6 +59,7 @@ fn anything_else_is_for_hyper() {
         "upgrade: h2c",
         "origin: http://127.0.0.1",
         "sec-fetch-site: same-origin",
+        "referer: http://127.0.0.1/",
         "content-type: text/html",
         // Twice.
         "content-length: 2",

@@ -17,14 +17,14 @@ mod original_request;
 mod reply;
 
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use hyper::header::HeaderMap;
 use tidegate::Timestamp;
 use tidegate::engine::ActiveRules;
-use tidegate::identity::{Attributes, Headers, HttpRequest, Identity, SelfCheck, SelfChecks};
+use tidegate::identity::{Attributes, Headers, HttpRequest, Identity, SelfChecks};
 use tidegate::rules::{Descriptor, Request};
 use tidegate::{DecideOutput, EngineError};
+use tidegate_core::rules::headers::policy_name;
 
 use super::reply::{ErrorReply, Reply};
 use crate::serve::settings::ForwardAuthSource;
@@ -39,11 +39,10 @@ pub(super) use reply::{DenyStatus, decided_reply, not_configured};
 pub(super) const PATH: &str = "/v1/authorize";
 /// Maximum number of headers of a request: the client's, and those of the proxy.
 const HEADERS_MAX: usize = 200;
+/// Maximum size of these headers.
+const HEADER_BYTES_MAX: usize = 48 << 10;
 /// The cost of a request.
 const COST: u64 = 1;
-
-/// One in this many requests is looked at for hints at wrong settings.
-const OBSERVED_EVERY: u32 = 64;
 
 /// How proxies ask.
 #[derive(Debug)]
@@ -55,15 +54,12 @@ pub struct ForwardAuth {
     /// Where the attributes come from.
     identity: Identity,
     self_checks: SelfChecks,
-    /// Requests so far. Threads may overwrite each other: a sample is enough.
-    requests: AtomicU32,
 }
 
 impl ForwardAuth {
     /// By the rules of this domain.
     pub fn new(domain: &str, source: ForwardAuthSource, identity: Identity) -> Self {
-        let (self_checks, requests) = (SelfChecks::default(), AtomicU32::new(0));
-        Self { domain: domain.into(), source, identity, self_checks, requests }
+        Self { domain: domain.into(), source, identity, self_checks: SelfChecks::default() }
     }
 
     /// The attributes of the client's request. `rules` name the headers that are needed.
@@ -77,7 +73,7 @@ impl ForwardAuth {
         if let Some(found) =
             self.self_checks.observe_headers(self.identity.client_address_settings(), headers)
         {
-            warn(found);
+            tracing::warn!(code = found.code(), "{found}");
         }
         let OriginalRequest { method, target, host } = OriginalRequest::read(self.source, headers)?;
         let request = HttpRequest { method, target, host, peer, headers };
@@ -100,7 +96,10 @@ impl ForwardAuth {
         peer: Option<IpAddr>,
     ) -> Result<Reply, ErrorReply> {
         if headers.len() > HEADERS_MAX {
-            return Err(reply::too_many_headers(HEADERS_MAX));
+            return Err(reply::head_too_large(&format_args!("{HEADERS_MAX} headers")));
+        }
+        if header_bytes(headers) > HEADER_BYTES_MAX {
+            return Err(reply::head_too_large(&format_args!("{} KiB of headers", HEADER_BYTES_MAX >> 10)));
         }
         let (headers, rules, mut instant) =
             (HeaderMapLines(headers), app.engine.rules(), SharedInstant::default());
@@ -109,15 +108,15 @@ impl ForwardAuth {
         let entries = attributes.entries();
         let descriptors = [Descriptor::new(&entries, COST)];
         let request = Request { domain: &self.domain, descriptors: &descriptors };
-        let decided = app.check_with(Protocol::Http, &request, &mut instant, |output| {
-            self.observe(output, &descriptors[0]);
+        let reply = |output: Result<&DecideOutput, &EngineError>| {
+            self.observe(app, &attributes, output, &descriptors[0]);
             decided_reply(app, output)
-        });
-        Ok(match decided {
+        };
+        Ok(match app.check_with(Protocol::Http, &request, &mut instant, reply) {
             Ok(reply) => reply,
             Err(pending) => {
                 let output = Box::pin(app.finish_check(Protocol::Http, &request, pending)).await;
-                decided_reply(app, output.as_ref())
+                reply(output.as_ref())
             }
         })
     }
@@ -138,29 +137,33 @@ impl ForwardAuth {
         let descriptors = [Descriptor::new(&entries, COST)];
         let request = Request { domain: &self.domain, descriptors: &descriptors };
         app.check_at_once(Protocol::Http, &request, now, |output| {
-            self.observe(output, &descriptors[0]);
+            self.observe(app, &attributes, output, &descriptors[0]);
             then(output)
         })
     }
 
-    /// Looks for hints at wrong settings in the keys of some requests.
+    /// Counts a token that was not accepted, and looks for hints at wrong settings in the keys of some requests.
     #[inline]
-    fn observe(&self, output: Result<&DecideOutput, &EngineError>, descriptor: &Descriptor<'_>) {
-        let requests = self.requests.load(Ordering::Relaxed);
-        self.requests.store(requests.wrapping_add(1), Ordering::Relaxed);
-        if let (Ok(output), 0) = (output, requests % OBSERVED_EVERY) {
-            for limit in output.answer.limits() {
-                if let Some(found) =
-                    self.self_checks.observe_key(&limit.rule.name, &limit.limit.key, descriptor)
-                {
-                    warn(found);
-                }
-            }
+    fn observe(
+        &self,
+        app: &App,
+        attributes: &Attributes<'_>,
+        output: Result<&DecideOutput, &EngineError>,
+        descriptor: &Descriptor<'_>,
+    ) {
+        if let Some(problem) = attributes.token_problem() {
+            app.metrics.count_token_problem(problem);
+        }
+        if let Ok(output) = output {
+            self.self_checks.observe_limits(output.answer.limits(), descriptor, |found, limit| {
+                tracing::warn!(code = found.code(), limit = %policy_name(limit), "{found}");
+            });
         }
     }
 }
 
-#[cold]
-fn warn(found: SelfCheck) {
-    tracing::warn!(code = found.code(), "{found}");
+/// The size of headers in a request.
+fn header_bytes(headers: &HeaderMap) -> usize {
+    const SEPARATORS: usize = ": \r\n".len();
+    headers.iter().map(|(name, value)| name.as_str().len() + value.len() + SEPARATORS).sum()
 }

@@ -1,5 +1,7 @@
 //! Replies to proxies. Proxies may pass them on to the client, so they say less than those to programs.
 
+use std::fmt;
+
 use hyper::StatusCode;
 use hyper::header::HeaderName;
 use tidegate::rules::AnswerKind;
@@ -91,7 +93,7 @@ pub(super) fn bad_request(error: &OriginalRequestError) -> ErrorReply {
 }
 
 #[cold]
-pub(super) fn too_many_headers(max: usize) -> ErrorReply {
-    let message = format!("the request has more than {max} headers (hint: that is the maximum)");
+pub(super) fn head_too_large(max: &fmt::Arguments<'_>) -> ErrorReply {
+    let message = format!("the request has more than {max} (hint: that is the maximum)");
     Problem::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, message).into_error_reply()
 }

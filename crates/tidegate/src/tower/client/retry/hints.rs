@@ -2,8 +2,10 @@
 //!
 //! ```text
 //! retry-after: 12                              seconds, or an HTTP date
-//! ratelimit: "login";r=0;t=12                  draft-ietf-httpapi-ratelimit-headers
-//! x-ratelimit-remaining, x-ratelimit-reset     if there is no `ratelimit`; seconds, or seconds since the epoch
+//! ratelimit: "login";r=0;t=12                  draft-ietf-httpapi-ratelimit-headers, from draft 08 on
+//! ratelimit: remaining=0, reset=12             draft 07
+//! ratelimit-remaining, ratelimit-reset         drafts before; if there is no `ratelimit`
+//! x-ratelimit-remaining, x-ratelimit-reset     if there is neither; seconds, or seconds since the epoch
 //! grpc-retry-pushback-ms: 250                  gRPC; a negative number means: do not retry
 //! ```
 
@@ -14,11 +16,17 @@ use tidegate_core::Timestamp;
 use tidegate_core::headers::LimitHeader;
 
 const RATELIMIT: HeaderName = HeaderName::from_static(LimitHeader::State.name());
-const X_REMAINING: HeaderName = HeaderName::from_static(LimitHeader::Remaining.name());
-const X_RESET: HeaderName = HeaderName::from_static(LimitHeader::Reset.name());
+/// The fields of what is left, and of when the limit has all its units again.
+const FIELDS: [(HeaderName, HeaderName); 2] = [
+    (HeaderName::from_static("ratelimit-remaining"), HeaderName::from_static("ratelimit-reset")),
+    (
+        HeaderName::from_static(LimitHeader::Remaining.name()),
+        HeaderName::from_static(LimitHeader::Reset.name()),
+    ),
+];
 const GRPC_PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 
-/// A larger `x-ratelimit-reset` is an instant, in seconds since the epoch, and not a time span.
+/// A larger reset is an instant, in seconds since the epoch, and not a time span.
 const RESET_SECONDS_MAX: u64 = 1_000_000_000;
 /// The most limits that are read of one response.
 const LIMITS_MAX: usize = 32;
@@ -50,17 +58,46 @@ pub(super) fn retry_hint(headers: &HeaderMap, now: Timestamp) -> RetryHint {
 
 /// How long the limits of the response have nothing left, as far as its headers say so.
 pub(super) fn used_up_for(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
-    if headers.contains_key(RATELIMIT) {
-        let limits =
-            headers.get_all(RATELIMIT).iter().filter_map(|value| value.to_str().ok()).flat_map(list_items);
-        return limits.take(LIMITS_MAX).filter_map(used_up_item).max();
+    let items = || {
+        let lines = headers.get_all(RATELIMIT).iter().filter_map(|value| value.to_str().ok());
+        lines.flat_map(list_items).take(LIMITS_MAX)
+    };
+    let of_items = items().filter_map(LimitState::of_item).map(|state| state.used_up_for(now)).max();
+    of_items.unwrap_or_else(|| {
+        let members =
+            LimitState::read(|name| items().find_map(|item| member(item, name)), "remaining", "reset");
+        let fields = FIELDS
+            .into_iter()
+            .map(|(remaining, reset)| LimitState::read(|name| text(headers, name), &remaining, &reset));
+        members.or_else(|| fields.flatten().next())?.used_up_for(now)
+    })
+}
+
+/// What a response says about a limit.
+struct LimitState {
+    remaining: u64,
+    /// Seconds, or seconds since the epoch.
+    reset: Option<u64>,
+}
+
+impl LimitState {
+    /// Reads `"login";r=0;t=12`.
+    fn of_item(item: &str) -> Option<Self> {
+        Self::read(|name| parameters(item).find_map(|parameter| member(parameter, name)), "r", "t")
     }
-    if text(headers, &X_REMAINING)? != "0" {
-        return None;
+
+    /// Reads the values of two names.
+    fn read<'h, N: Copy>(value: impl Fn(N) -> Option<&'h str>, remaining: N, reset: N) -> Option<Self> {
+        let number = |name: N| value(name).and_then(|value| value.parse().ok());
+        Some(Self { remaining: number(remaining)?, reset: number(reset) })
     }
-    match text(headers, &X_RESET)?.parse().ok()? {
-        seconds @ 0..RESET_SECONDS_MAX => Some(Duration::from_secs(seconds)),
-        epoch_seconds => Duration::from_secs(epoch_seconds).checked_sub(since_epoch(now)),
+
+    /// The time until the reset if nothing is left.
+    fn used_up_for(&self, now: Timestamp) -> Option<Duration> {
+        match self.reset.filter(|_| self.remaining == 0)? {
+            seconds @ 0..RESET_SECONDS_MAX => Some(Duration::from_secs(seconds)),
+            epoch_seconds => Duration::from_secs(epoch_seconds).checked_sub(since_epoch(now)),
+        }
     }
 }
 
@@ -73,14 +110,10 @@ fn retry_after(value: &str, now: Timestamp) -> Option<Duration> {
     Some(date.saturating_sub(since_epoch(now)))
 }
 
-/// Reads `"login";r=0;t=12`: the time if nothing is left.
-fn used_up_item(item: &str) -> Option<Duration> {
-    let parameter = |name: &str| {
-        let values = parameters(item).filter_map(|parameter| parameter.trim().split_once('='));
-        values.filter(|(key, _)| *key == name).find_map(|(_, value)| value.parse::<u64>().ok())
-    };
-    (parameter("r")? == 0).then_some(())?;
-    parameter("t").map(Duration::from_secs)
+/// The value in `name=value`, without parameters of its own.
+fn member<'t>(text: &'t str, name: &str) -> Option<&'t str> {
+    let (key, value) = text.trim().split_once('=')?;
+    (key == name).then(|| value.split(';').next().unwrap_or(value))
 }
 
 /// The items of a list, split at commas that are not in a quoted string.
@@ -172,6 +205,32 @@ mod tests {
         }
         let two_lines = headers(&[("ratelimit", r#""a";r=0;t=5"#), ("ratelimit", r#""b";r=0;t=9"#)]);
         assert_eq!(used_up_for(&two_lines, NOW), Some(Duration::from_secs(9)));
+    }
+
+    #[test]
+    fn drafts_of_the_headers() {
+        let found = |lines: &[(&'static str, &str)]| used_up_for(&headers(lines), NOW);
+        let seconds = |seconds| Some(Duration::from_secs(seconds));
+        assert_eq!(found(&[("ratelimit", "limit=10, remaining=0, reset=5")]), seconds(5));
+        assert_eq!(found(&[("ratelimit", "limit=10, remaining=4, reset=5")]), None);
+        assert_eq!(
+            found(&[("ratelimit", "limit=10;w=1"), ("ratelimit", "remaining=0;x=1,reset=5")]),
+            seconds(5)
+        );
+        assert_eq!(found(&[("ratelimit-remaining", "0"), ("ratelimit-reset", "7")]), seconds(7));
+        let x_lines = [("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "9")];
+        assert_eq!(found(&x_lines), seconds(9));
+        // The first of them that says what is left counts.
+        for (line, expected) in [
+            (("ratelimit", "remaining=1, reset=5"), None),
+            (("ratelimit", r#""a";r=1;t=5"#), None),
+            (("ratelimit", "limit=10"), seconds(9)),
+            (("ratelimit", "?"), seconds(9)),
+            (("ratelimit-remaining", "1"), None),
+            (("ratelimit-remaining", "x"), seconds(9)),
+        ] {
+            assert_eq!(found(&[line, x_lines[0], x_lines[1]]), expected, "{line:?}");
+        }
     }
 
     #[test]

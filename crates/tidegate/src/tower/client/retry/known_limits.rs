@@ -4,10 +4,13 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use foldhash::fast::RandomState;
-use tidegate_core::Timestamp;
+use tidegate_core::{Nanos, Timestamp};
 
 /// The most servers whose limits are remembered.
 const SERVERS_MAX: usize = 1_024;
+/// How long a limit is remembered at most. A longer one may be that of a single endpoint or client. So other requests are sent
+/// now and then, and learn whether they are denied too.
+const REMEMBERED_MAX: Nanos = Nanos::new(60_000_000_000);
 
 /// Instants by server. Only those in the future are kept.
 #[derive(Debug, Default)]
@@ -16,8 +19,9 @@ pub(super) struct KnownLimits {
 }
 
 impl KnownLimits {
-    /// The limits of the server are used up until then.
+    /// The limits of the server are used up until then, as far as is known.
     pub fn set(&self, server: &str, until: Timestamp, now: Timestamp) {
+        let until = until.min(now.saturating_add(REMEMBERED_MAX));
         let mut known = self.lock();
         if let Some(known_until) = known.get_mut(server) {
             *known_until = until;
@@ -63,6 +67,8 @@ mod tests {
         assert_eq!(known.used_up_until("b", at(0)), None);
         known.set("a", at(50), at(10));
         assert_eq!(known.used_up_until("a", at(50)), None);
+        known.set("a", Timestamp::from_nanos(u64::MAX), at(60));
+        assert_eq!(known.used_up_until("a", at(60)), Some(at(60).saturating_add(REMEMBERED_MAX)));
         for server in 0..2 * SERVERS_MAX as u64 {
             known.set(&server.to_string(), at(1_000 + server), at(60));
         }

@@ -52,17 +52,25 @@ impl<B: Body> ReplaySource<B> {
         Self(Arc::new(Mutex::new(ReplayState { body, recorded, attempt: 0 })))
     }
 
-    /// The body of the next attempt. None if the body cannot be sent again.
-    pub fn next_attempt(&self) -> Option<ReplayBody<B>> {
+    /// The body of the next attempt: of the first one, or after [`stop_attempt`](Self::stop_attempt).
+    pub fn next_attempt(&self) -> ReplayBody<B> {
         let mut state = lock(&self.0);
-        state.recorded.as_ref()?;
         state.attempt += 1;
-        Some(ReplayBody { shared: Arc::clone(&self.0), attempt: state.attempt, sent: 0 })
+        ReplayBody { shared: Arc::clone(&self.0), attempt: state.attempt, sent: 0 }
     }
 
     /// Whether the body can be sent again.
     pub fn is_replayable(&self) -> bool {
         lock(&self.0).recorded.is_some()
+    }
+
+    /// Ends the last attempt, whose connection may still be reading the body: what it reads now could make the body too long
+    /// to be sent again. None if it is already too long.
+    pub fn stop_attempt(&self) -> Option<()> {
+        let mut state = lock(&self.0);
+        state.recorded.as_ref()?;
+        state.attempt += 1;
+        Some(())
     }
 }
 

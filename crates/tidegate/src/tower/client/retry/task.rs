@@ -45,9 +45,7 @@ where
     loop {
         wait_for_limits(&server, number, deadline, &settings, &state, &clock).await?;
         number += 1;
-        // A retry is made only if the body can be sent again.
-        let Some(body) = source.next_attempt() else { return Err(ClientError::DeadlineExceeded) };
-        let request = Request::from_parts(parts.clone(), body);
+        let request = Request::from_parts(parts.clone(), source.next_attempt());
         let attempt = async {
             if number > 1 {
                 poll_fn(|context| service.poll_ready(context)).await?;
@@ -85,12 +83,16 @@ where
             RetryHint::After(wait) => wait,
             RetryHint::Never => return result.map_err(ClientError::Inner),
         };
-        let retry_at = now.saturating_add(wait.into()).saturating_add(pause(&settings, &state, number - 1));
+        // A retry before the limits are known to have units would be refused here.
+        let known_until = state.known_limits.used_up_until(&server, now).unwrap_or(now);
+        let retry_at = now.saturating_add(wait.into()).max(known_until);
+        let retry_at = retry_at.saturating_add(pause(&settings, &state, number - 1));
         let is_retried = choice == RetryChoice::Retry
             && number < settings.attempts_max
             && retry_at < deadline
             && source.is_replayable()
-            && settings.budget.take_retry().is_some();
+            && settings.budget.take_retry().is_some()
+            && source.stop_attempt().is_some();
         if !is_retried {
             return result.map_err(ClientError::Inner);
         }

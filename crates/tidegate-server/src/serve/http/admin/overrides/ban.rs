@@ -23,7 +23,7 @@ pub(in super::super) async fn ban(app: &App, body: &[u8]) -> Result<Reply, Error
     let mut edits: Vec<EditedOverride> = Vec::new();
     let mut failure = None;
     for place in &places {
-        match editor.block(place, &change, now).await {
+        match editor.set(place, &change, None, now).await {
             Ok(edited) => edits.push(edited),
             Err(error) => {
                 failure = Some(edit_error_reply(&error, StatusCode::BAD_REQUEST));
@@ -33,7 +33,7 @@ pub(in super::super) async fn ban(app: &App, body: &[u8]) -> Result<Reply, Error
     }
     // Those that were done apply, even if a later one failed.
     let context = EditContext { action: "ban", author: body.author.as_deref() };
-    override_edits::finish(app, cache, context, edits.iter()).await;
+    override_edits::finish(app, context, edits.iter());
     if let Some(failure) = failure {
         return Err(failure);
     }
@@ -64,7 +64,7 @@ pub(in super::super) async fn unban(app: &App, body: &[u8]) -> Result<Reply, Err
         }
     }
     let context = EditContext { action: "unban", author: body.author.as_deref() };
-    override_edits::finish(app, cache, context, edits.iter()).await;
+    override_edits::finish(app, context, edits.iter());
     if let Some(failure) = failure {
         return Err(failure);
     }

@@ -27,9 +27,8 @@ pub(in super::super) async fn set(app: &App, body: &[u8]) -> Result<Reply, Error
     let edited = editor.set(&place, &change, body.if_version, now).await;
     let edited = edited.map_err(|error| edit_error_reply(&error, refusal_status(&rules, &place)))?;
     let context = EditContext { action: "set", author: change.author.as_deref() };
-    override_edits::finish(app, cache, context, std::iter::once(&edited)).await;
-    let after = edited.after.unwrap_or_default();
-    Ok(reply::json(&form::override_json(&edited.name, edited.version, &after)))
+    override_edits::finish(app, context, std::iter::once(&edited));
+    Ok(reply::json(&form::edited_json(&edited, edited.after.as_ref(), now)))
 }
 
 /// Deletes the override in the body.
@@ -41,8 +40,7 @@ pub(in super::super) async fn delete(app: &App, body: &[u8]) -> Result<Reply, Er
     // A place that the rules do not have has no override.
     let edited = edited.map_err(|error| edit_error_reply(&error, StatusCode::NOT_FOUND))?;
     let context = EditContext { action: "delete", author: body.author.as_deref() };
-    override_edits::finish(app, cache, context, std::iter::once(&edited)).await;
-    let before = edited.before.unwrap_or_default();
-    let deleted = form::override_json(&edited.name, edited.version, &before);
+    override_edits::finish(app, context, std::iter::once(&edited));
+    let deleted = form::edited_json(&edited, edited.before.as_ref(), now);
     Ok(reply::json(&json!({ "result": "deleted", "deleted": deleted })))
 }

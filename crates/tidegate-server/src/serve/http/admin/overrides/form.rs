@@ -1,7 +1,8 @@
 //! An override as JSON. Fields that it does not set are left out, and what is returned can be sent back.
 
 use serde_json::{Map, Value, json};
-use tidegate::overrides::KeyName;
+use tidegate::Timestamp;
+use tidegate::overrides::{EditedOverride, KeyName};
 use tidegate::rules::{Access, BlockStatus, Override};
 use tidegate_core::text::{write_date, write_duration};
 
@@ -40,6 +41,30 @@ pub(super) fn override_json(name: &KeyName, version: u64, one: &Override) -> Val
     put("author", text(&one.author));
     put("note", text(&one.note));
     Value::Object(fields)
+}
+
+/// The override before or after an edit. If a block of the key stays, there is a warning: a ban is lifted by unbanning only.
+pub(super) fn edited_json(edited: &EditedOverride, shown: Option<&Override>, now: Timestamp) -> Value {
+    let name = &edited.name;
+    let mut json = match shown {
+        Some(one) => override_json(name, edited.version, one),
+        None => override_json(name, edited.version, &Override::default()),
+    };
+    let is_block_shown = shown.is_some_and(Override::is_block);
+    let mut blocks = edited.kept_blocks.iter().filter(|block| !is_block_shown && block.is_active(now));
+    if let Some(block) = blocks.next() {
+        let until = block.expires_at.map(|at| format!(" until {}", write_date(at))).unwrap_or_default();
+        let by = block.author.as_ref().map(|author| format!(", by {author}")).unwrap_or_default();
+        let key: Vec<String> = name.parts.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        json["warning"] = format!(
+            "the key stays blocked{until}{by} (hint: `tidegate unban {} --domain {} --rule {}` lifts the block)",
+            key.join(" "),
+            name.domain,
+            name.rule,
+        )
+        .into();
+    }
+    json
 }
 
 /// The key as operators read it, with the name of the limit if it has one.

@@ -58,7 +58,7 @@ pub(in super::super) async fn import(app: &App, body: &[u8]) -> Result<Reply, Er
         let author = edited.after.as_ref().and_then(|after| after.author.as_deref());
         override_edits::log(app, EditContext { action: "import", author }, edited);
     }
-    override_edits::apply(app, cache, done.iter().map(|edited| &edited.name)).await;
+    override_edits::apply(app, done.iter().map(|edited| &edited.name));
     // Sets can be repeated, so the client sends the same lines again.
     if let Some(error) = failure {
         return Err(edit_error_reply(&error, StatusCode::BAD_REQUEST));

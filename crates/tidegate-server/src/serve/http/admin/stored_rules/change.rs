@@ -49,7 +49,8 @@ async fn change(app: &App, change: Result<RulesChange, RequestError>) -> Result<
         "used_by_this_node": app.stored_rules.is_some(),
         "changes": changes.listed,
         "changes_in_all": changes.in_all,
-        "report": report.map(|report| output::parse_json(&report.to_json())),
+        "report": report.as_ref().map(|report| output::parse_json(&report.to_json())),
+        "report_text": report.map(|report| report.to_string()),
     })))
 }
 
