@@ -52,6 +52,7 @@ pub(super) struct ReplyEvent {
     pub(super) op: Op,
     pub(super) key: SimKey,
     pub(super) units: u64,
+    pub(super) sent_ns: u64,
     pub(super) waiting: Waiting,
     pub(super) reply: Result<Box<Reply>, StoreError>,
 }

@@ -35,7 +35,9 @@ mod server;
 mod traffic;
 mod world;
 
+use std::any::Any;
 use std::fmt;
+use std::panic::{self, AssertUnwindSafe};
 
 pub use mutation::Mutation;
 pub use record::RunCounts;
@@ -76,24 +78,22 @@ pub fn run_seed(seed: u64, variant: Variant<'_>) -> Result<RunCounts, Failure> {
         println!("{}", scenario.describe());
         scenario.faults.iter().for_each(|fault| println!("{fault:?}"));
     }
-    let mut world = World::new(&scenario, Mutants::new(variant.mutation));
-    world.is_traced = variant.is_traced;
-    world.run();
-    let record = &world.record;
-    match check::check(&scenario, record) {
-        Ok(()) => Ok(record.counts),
-        Err(violation) => Err(Failure {
-            seed,
-            scenario: scenario.describe(),
-            reason: format!(
-                "rule {}, entity {}, at {:.3} ms: {}",
-                violation.key.rule,
-                violation.key.entity,
-                violation.at_ns as f64 / 1e6,
-                violation.reason
-            ),
-        }),
-    }
+    let run = || {
+        let mut world = World::new(&scenario, Mutants::new(variant.mutation));
+        world.is_traced = variant.is_traced;
+        world.run();
+        let record = &world.record;
+        check::check(&scenario, record).map(|()| record.counts).map_err(|violation| violation.to_string())
+    };
+    // Nothing of a run is used after a panic.
+    let result = panic::catch_unwind(AssertUnwindSafe(run));
+    let result = result.unwrap_or_else(|payload| Err(format!("panicked: {}", panic_text(&*payload))));
+    result.map_err(|reason| Failure { seed, scenario: scenario.describe(), reason })
+}
+
+fn panic_text(payload: &(dyn Any + Send)) -> &str {
+    let text = payload.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| payload.downcast_ref().copied()).unwrap_or("without a text")
 }
 
 impl fmt::Display for Failure {

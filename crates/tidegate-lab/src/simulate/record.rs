@@ -57,6 +57,7 @@ pub(super) enum Happening {
     GaveUp {
         key: SimKey,
         units: u64,
+        sent_ns: u64,
     },
     /// The node lost its memory.
     Crashed {

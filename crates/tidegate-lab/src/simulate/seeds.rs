@@ -34,8 +34,8 @@ impl Options {
     /// How to run a seed again. The modes and the bug are part of what a seed means.
     fn replay_hint(&self, seed: u64) -> String {
         let mut hint = format!("replay with --seed {seed}");
-        if let [mode] = self.modes.as_slice() {
-            hint += &format!(" --mode {}", mode.as_str());
+        if self.modes != ModeName::ALL {
+            self.modes.iter().for_each(|mode| hint += &format!(" --mode {}", mode.as_str()));
         }
         if let Some(mutation) = self.mutation {
             hint += &format!(" --mutation {}", mutation.as_str());

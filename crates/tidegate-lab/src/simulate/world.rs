@@ -162,7 +162,7 @@ impl<'s> World<'s> {
     }
 
     fn take_reply(&mut self, index: usize, event: ReplyEvent) {
-        let ReplyEvent { call, starts, op, key, units, waiting, reply } = event;
+        let ReplyEvent { call, starts, op, key, units, sent_ns, waiting, reply } = event;
         let node = &self.nodes[index];
         let Some(process) = node.process.as_ref().filter(|_| node.starts == starts) else { return };
         let is_reply = reply.is_ok();
@@ -175,7 +175,7 @@ impl<'s> World<'s> {
             if matches!(op, Op::Count { .. }) {
                 self.note(match is_reply {
                     true => Happening::Pulled { call, node: index, key },
-                    false => Happening::GaveUp { key, units },
+                    false => Happening::GaveUp { key, units, sent_ns },
                 });
             }
         }
@@ -217,18 +217,18 @@ impl<'s> World<'s> {
         let (call, starts, op) = (self.calls, self.nodes[index].starts, ask.op);
         self.mutants.on_send(index, &mut ask);
         trace!(self, "node {index}: sends {op:?} of {} (call {call})", describe_charges(&ask));
-        let (key, units) = (ask.charges[0].key, ask.charges[0].cost);
+        let (key, units, sent_ns) = (ask.charges[0].key, ask.charges[0].cost, self.now_ns);
         let event = |waiting: &Waiting, reply| {
             let waiting = waiting.clone();
             Event::ToNode(
                 index,
-                NodeEvent::Reply(ReplyEvent { call, starts, op, key, units, waiting, reply }),
+                NodeEvent::Reply(ReplyEvent { call, starts, op, key, units, sent_ns, waiting, reply }),
             )
         };
         self.events.add(self.now_ns + timeout_ns, event(&waiting, Err(StoreError::TimedOut)));
         let arrival_ns = self.network.arrival_ns(self.now_ns).filter(|_| self.nodes[index].partitions == 0);
         if let Some(at_ns) = arrival_ns {
-            let (sent_ns, sent_after) = (self.now_ns, self.record.happenings.len());
+            let sent_after = self.record.happenings.len();
             let message = Message { call, node: index, starts, sent_ns, sent_after, ask, waiting };
             return self.events.add(at_ns, Event::ToServer(Box::new(message)));
         }
@@ -271,7 +271,7 @@ impl<'s> World<'s> {
                     self.mutants.on_reply(&ask, &mut reply, at_ns - sent_ns);
                     let (key, units) = (ask.charges[0].key, ask.charges[0].cost);
                     let (waiting, reply) = (waiting.clone(), Ok(reply));
-                    let event = ReplyEvent { call, starts, op, key, units, waiting, reply };
+                    let event = ReplyEvent { call, starts, op, key, units, sent_ns, waiting, reply };
                     self.events.add(at_ns, Event::ToNode(node, NodeEvent::Reply(event)));
                 }
                 None => trace!(self, "network: the reply of call {call} is lost"),

@@ -26,6 +26,8 @@ const KEPT: &[(ModeName, u64, &str)] = &[
     (ModeName::Eventual, 970, "a bucket with a debt, whose key was forgotten"),
     (ModeName::Eventual, 1296, "a count that was overtaken by a unit that was granted strictly"),
     (ModeName::Eventual, 2405, "a unit that was granted strictly and counted twice in the copy"),
+    (ModeName::Eventual, 649, "a burst of requests in a window that pays for the one before"),
+    (ModeName::Eventual, 20_150, "a reload that switches the payment off"),
     (ModeName::Eventual, 468, "clocks that drifted apart while a key was idle"),
 ];
 

@@ -44,8 +44,9 @@ pub(super) fn check(
                 add(&mut admitted, server_ns - edge_ns, server_ns + edge_ns, units);
             }
             // They are sent again, and may count twice: in the window in which they were sent.
-            Happening::GaveUp { key: lost, units } if lost == key => {
-                add(&mut admitted, server_ns - WAIT_NS - edge_ns, server_ns, units);
+            Happening::GaveUp { key: lost, units, sent_ns } if lost == key => {
+                let sent_ns = clock.at(sent_ns);
+                add(&mut admitted, sent_ns - edge_ns, sent_ns + edge_ns, units);
             }
             Happening::Denied { key: denied, node, units } if denied == key => {
                 let window = server_ns / window_ns;

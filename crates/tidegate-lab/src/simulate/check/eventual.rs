@@ -20,7 +20,7 @@ use super::{Bound, Violation, WAIT_NS, longest_life_ns};
 use crate::simulate::clocks::MS;
 use crate::simulate::owned_ask::SimKey;
 use crate::simulate::record::{Decided, Happening, Record};
-use crate::simulate::rules::Limits;
+use crate::simulate::rules::{Limits, Version};
 use crate::simulate::scenario::Scenario;
 
 /// How far clocks may drift apart while a node gets no reply, which the weight of the window before depends on.
@@ -67,6 +67,7 @@ struct Checker<'a> {
     replies: Vec<CountReply>,
     extra: u64,
     usage: Usage,
+    has_side_rule: bool,
 }
 
 /// What the server had counted when it replied to a call, for each node.
@@ -104,6 +105,7 @@ pub(super) fn check(
         replies: Vec::new(),
         extra: 0,
         usage: Usage::default(),
+        has_side_rule: scenario.side_rule().is_some(),
     };
     let excused_ns = longest_life_ns(bound.rule) + 2 * WAIT_NS;
     for (number, (at_ns, happening)) in record.happenings.iter().enumerate() {
@@ -119,9 +121,9 @@ pub(super) fn check(
                     server_ns: clock.at(at_ns),
                     forward_ns: clock.forward_at(at_ns),
                 };
-                let is_checked = admission.decided == Decided::InMemory;
+                let is_by_node = admission.decided == Decided::InMemory;
                 checker
-                    .admit(admission.node, admission.units, instant, is_checked)
+                    .admit(admission.node, admission.units, instant, is_by_node)
                     .map_err(|reason| Violation { key, at_ns, reason })?;
             }
             Happening::Counted { call, node, key: counted, sent_after } if counted == key => {
@@ -175,7 +177,7 @@ impl NodeUnits {
 }
 
 impl Checker<'_> {
-    fn admit(&mut self, node: usize, units: u64, at: Instant, is_checked: bool) -> Result<(), String> {
+    fn admit(&mut self, node: usize, units: u64, at: Instant, is_by_node: bool) -> Result<(), String> {
         let window_ns = self.bound.rule.window_ns;
         let window = at.server_ns / window_ns;
         let is_windowed = !self.bound.rule.is_bucket();
@@ -195,8 +197,15 @@ impl Checker<'_> {
         let carried = if self.has_carry() { self.nodes[node].seen.carried } else { 0 };
         let counted = self.usage.add(self.bound, limits, units, at, window)
             + u128::from(carried) * u128::from(window_ns);
-        if !is_checked {
-            return Ok(());
+        match (is_by_node, carried) {
+            (true, _) => {}
+            // What the server admits by itself is exact. With a strict rule beside this one, all decisions wait.
+            (false, carried) if carried == 0 || self.has_side_rule => return Ok(()),
+            (false, _) => {
+                return Err(format!(
+                    "node {node} asked the server, which does not know of {carried} carried units"
+                ));
+            }
         }
         let unknown = self.unknown(node, is_windowed.then_some(window));
         let allowed = allowed(self.bound, limits) + u128::from(unknown) * u128::from(window_ns);
@@ -224,9 +233,11 @@ impl Checker<'_> {
     }
 
     fn has_carry(&self) -> bool {
-        let mode = self.bound.rule.versions[0].policy.mode;
+        // A version without it forgets what is over.
+        let carries =
+            |version: &Version| matches!(version.policy.mode, Mode::Eventual { carry: Carry::On, .. });
         self.bound.rule.algorithm == AlgorithmName::FixedWindow
-            && matches!(mode, Mode::Eventual { carry: Carry::On, .. })
+            && self.bound.rule.versions.iter().all(carries)
     }
 
     fn count(&mut self, call: u64, node: usize, sent_after: usize, window: u64) {

@@ -39,6 +39,8 @@ mod stated;
 mod syncs;
 mod timeline;
 
+use std::fmt;
+
 use super::clocks::DRIFT_PPM_MAX;
 use super::link::TIMEOUT_NS;
 use super::owned_ask::SimKey;
@@ -55,6 +57,14 @@ pub(super) struct Violation {
     /// True time.
     pub(super) at_ns: u64,
     pub(super) reason: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { key, at_ns, reason } = self;
+        let at_ms = *at_ns as f64 / 1e6;
+        write!(f, "rule {}, entity {}, at {at_ms:.3} ms: {reason}", key.rule, key.entity)
+    }
 }
 
 /// What a list of units is checked against.

@@ -10,8 +10,8 @@ use crate::serve::App;
 
 /// How often to look whether all quota leases were given back.
 const LEASES_POLL_INTERVAL: Duration = Duration::from_millis(5);
-/// A refill or a push that was under way leaves something to give back, and a store that is away accepts nothing.
-const RETURN_ROUNDS_MAX: usize = 4;
+/// How often leases are given back without an effect: a store that is away accepts nothing.
+const RETURNS_IN_VAIN_MAX: usize = 3;
 /// How long to give back leases after connections were cut off.
 const LAST_RETURN_TIMEOUT: Duration = Duration::from_millis(200);
 
@@ -102,14 +102,18 @@ async fn wait_for_connections(app: &App, connections: &TaskTracker) {
 /// Gives back quota leases, and pushes shared counts.
 async fn return_leases(app: &App) {
     let Some(fleet) = &app.fleet else { return };
-    for _ in 0..RETURN_ROUNDS_MAX {
+    let (mut left_before, mut in_vain) = (u64::MAX, 0);
+    while in_vain < RETURNS_IN_VAIN_MAX {
         fleet.modes.return_leases(app.status.now());
         while fleet.modes.stats().calls_under_way > 0 {
             tokio::time::sleep(LEASES_POLL_INTERVAL).await;
         }
         let stats = fleet.modes.stats();
-        if stats.units_held == 0 && stats.units_pending == 0 {
+        let left = stats.units_held.saturating_add(stats.units_pending);
+        if left == 0 {
             return;
         }
+        in_vain = if left < left_before { 0 } else { in_vain + 1 };
+        left_before = left;
     }
 }

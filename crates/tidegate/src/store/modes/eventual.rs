@@ -1,21 +1,18 @@
 //! The mode `eventual`: decides from copies of shared counts, and synchronises them.
 
-use std::future::poll_fn;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
-use std::task::Poll;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use tidegate_core::algorithm::PackedAlgorithm;
 use tidegate_core::{
-    Algorithm, Carry, Charge, Counter, CounterId, Mode, Nanos, Op, Outcome, OutcomeKind, Plan, StorePolicy,
-    Timestamp,
+    Algorithm, Carry, Charge, Counter, Mode, Nanos, Op, Outcome, OutcomeKind, Plan, StorePolicy, Timestamp,
 };
 
 use super::key_charge::KeyCharge;
 use super::key_table::{KeyTable, SHARDS, TableKey, Visit};
 use super::replica::{Granted, PendingUnits, Pulled, Replica};
-use super::{Inner, ModeSettings, Sweep, poll_once};
-use crate::store::{Ask, Reply, ReplyFuture, Response, Store, StoreError};
+use super::{Inner, ModeSettings, Sweep};
+use crate::store::{Ask, Reply, Response, Store, StoreError};
 
 /// A key that was not used for this long is forgotten.
 const IDLE_NS_MAX: u64 = 2_000_000_000;
@@ -23,14 +20,10 @@ const IDLE_NS_MAX: u64 = 2_000_000_000;
 const FIRST_SYNC_NS: u64 = 10_000_000;
 /// After a second push in a row failed, its key waits for this many intervals.
 const FAILED_INTERVALS: u64 = 5;
-/// Pushes that wait for replies at most. Sweeps leave further keys for later, so that the store's queue has room for decisions.
-const PUSHES_UNDER_WAY_MAX: usize = 8_192;
 /// A push may take as long as the interval, because no request waits for it, but at most this.
 const PUSH_TIMEOUT_NS_MAX: u64 = 1_000_000_000;
 /// While pushes fail, a sweep tries only this many keys of a shard.
 const FAILING_PUSHES_MAX: usize = 4;
-/// How many replies one task waits for. Each one that comes alone makes it look at all of them.
-const PUSHES_PER_TASK: usize = 64;
 /// A key whose push is under way, or that waits for others to fail, is visited at most this often.
 const VISIT_NS_MIN: u64 = 5_000_000;
 
@@ -41,7 +34,6 @@ pub(super) struct EventualKeys {
     clock_offset_ns: AtomicI64,
     /// Whether the last push failed.
     is_failing: AtomicBool,
-    pushes_under_way: AtomicUsize,
     pub counters: EventualCounters,
 }
 
@@ -97,7 +89,6 @@ impl EventualKeys {
             table: KeyTable::new(settings.eventual_keys_max, settings.hash_seed),
             clock_offset_ns: AtomicI64::new(0),
             is_failing: AtomicBool::new(false),
-            pushes_under_way: AtomicUsize::new(0),
             counters: EventualCounters::default(),
         }
     }
@@ -114,20 +105,6 @@ impl EventualKeys {
             }
         }
         (pending, debt)
-    }
-}
-
-impl EventualKeys {
-    /// What each key has used of its limit, by its copy.
-    pub fn usage_ratios(&self, now: Timestamp) -> impl Iterator<Item = (CounterId, f64)> {
-        let ratio = move |key: &EventualKey| {
-            let algorithm = packed(&key.counter)?;
-            let capacity = key.counter.limit().capacity();
-            let left = key.replica.preview(algorithm, key.sync.carry, 0, now).remaining;
-            let used = capacity.saturating_sub(left).saturating_add(key.replica.debt(algorithm, now));
-            Some((key.counter.id(), used as f64 / capacity.max(1) as f64))
-        };
-        self.table.lock_each().flat_map(move |shard| shard.entries().filter_map(ratio).collect::<Vec<_>>())
     }
 }
 
@@ -190,7 +167,12 @@ impl<S: Store + 'static> Inner<S> {
             shard.visit_at(next_visit);
             return Some(Err(StoreError::BreakerOpen));
         }
-        if key.is_stale(now) && !key.has_room_when_stale(algorithm, charge, now, nodes) {
+        let is_stale = key.is_stale(now);
+        // The store does not know what a window carries over, so it would admit too much.
+        if is_stale
+            && !key.has_room_when_stale(algorithm, charge, now, nodes)
+            && !key.replica.pays(algorithm, sync.carry, now)
+        {
             // The store decides, and the copy is renewed for the next request. What this node has not shared is sent first.
             let can_push = key.replica.units_unsent() > 0 && !key.replica.is_push_under_way();
             let push = can_push.then(|| key.start_push(charge.key, now)).flatten();
@@ -203,7 +185,8 @@ impl<S: Store + 'static> Inner<S> {
             return None;
         }
         let outcome = key.replica.decide(algorithm, sync.carry, charge.cost, now);
-        if key.is_stale(now) {
+        if is_stale {
+            key.has_to_learn |= outcome.kind == OutcomeKind::Denied;
             key.next_sync = key.next_sync.min(first_sync(now, sync));
         }
         let at = key.replica.store_time(now);
@@ -261,18 +244,20 @@ impl<S: Store + 'static> Inner<S> {
     pub fn sweep_replicas(self: &Arc<Self>, now: Timestamp, which: Sweep) {
         let mut pushes = Vec::new();
         // Divided among the shards, so that those that are swept first do not take all of it.
-        let under_way = self.eventual.pushes_under_way.load(Ordering::Relaxed);
-        let room = PUSHES_UNDER_WAY_MAX.saturating_sub(under_way) / SHARDS;
-        let pushes_max = match (which, self.eventual.is_failing.load(Ordering::Relaxed)) {
-            (Sweep::All, _) => usize::MAX,
-            (Sweep::Due, true) => FAILING_PUSHES_MAX.min(room),
-            (Sweep::Due, false) => room,
-        };
+        let room = self.room_for_calls() / SHARDS;
+        let is_failing = which == Sweep::Due && self.eventual.is_failing.load(Ordering::Relaxed);
+        let pushes_max = if is_failing { FAILING_PUSHES_MAX.min(room) } else { room };
         for mut shard in self.eventual.table.lock_each() {
             let mut pushes_left = pushes_max;
             let visit = |table_key: &TableKey, key: &mut EventualKey| {
-                let is_due = which == Sweep::All || key.next_sync <= now;
-                if is_due && pushes_left > 0 && key.has_to_sync() && !key.replica.is_push_under_way() {
+                if which == Sweep::All {
+                    key.next_sync = key.next_sync.min(now);
+                }
+                if key.next_sync <= now
+                    && pushes_left > 0
+                    && key.has_to_sync()
+                    && !key.replica.is_push_under_way()
+                {
                     pushes_left -= 1;
                     pushes.extend(key.start_push(table_key.bytes(), now));
                 }
@@ -307,45 +292,8 @@ impl<S: Store + 'static> Inner<S> {
             return;
         }
         self.eventual.counters.pushes.fetch_add(pushes.len() as u64, Ordering::Relaxed);
-        let mut under_way = Vec::new();
-        for push in pushes {
-            match self.start_sending(&push, now) {
-                Response::Now(reply) => self.finish_push(&push, reply, now),
-                Response::Later(mut later) => match poll_once(&mut later) {
-                    Poll::Ready(reply) => self.finish_push(&push, reply, now),
-                    Poll::Pending => under_way.push((push, later)),
-                },
-            }
-        }
-        while !under_way.is_empty() {
-            let rest = under_way.split_off(under_way.len().min(PUSHES_PER_TASK));
-            self.finish_pushes(std::mem::replace(&mut under_way, rest), now);
-        }
-    }
-
-    /// Waits for replies in any order: that of a slow server must not keep the others.
-    fn finish_pushes(self: &Arc<Self>, mut under_way: Vec<(Push, ReplyFuture)>, sent: Timestamp) {
-        self.calls_under_way.fetch_add(1, Ordering::Relaxed);
-        self.eventual.pushes_under_way.fetch_add(under_way.len(), Ordering::Relaxed);
-        let inner = self.clone();
-        self.spawn(poll_fn(move |context| {
-            let mut index = 0;
-            while let Some((push, later)) = under_way.get_mut(index) {
-                match later.as_mut().poll(context) {
-                    Poll::Ready(reply) => {
-                        inner.finish_push(push, reply, sent);
-                        inner.eventual.pushes_under_way.fetch_sub(1, Ordering::Relaxed);
-                        drop(under_way.swap_remove(index));
-                    }
-                    Poll::Pending => index += 1,
-                }
-            }
-            if !under_way.is_empty() {
-                return Poll::Pending;
-            }
-            inner.calls_under_way.fetch_sub(1, Ordering::Relaxed);
-            Poll::Ready(())
-        }));
+        let send = |inner: &Self, push: &Push| inner.start_sending(push, now);
+        self.send_calls(pushes, send, move |inner, push, reply| inner.finish_push(&push, reply, now));
     }
 
     fn start_sending(&self, push: &Push, now: Timestamp) -> Response {
@@ -369,12 +317,15 @@ impl<S: Store + 'static> Inner<S> {
         match reply.map(state) {
             Ok(Some((state, at))) => {
                 key.failing_since = None;
+                let capacity = charge.counter.limit().capacity();
                 let is_near =
                     |outcome: Outcome| outcome.remaining <= charge.counter.limit().rate().limit() / 2;
                 key.replica.finish_push(algorithm, key.sync.carry, Pulled { state, at, sent, answered });
                 // With much left, it does not matter yet what other nodes have pushed at the same time.
                 let known = key.replica.preview(algorithm, key.sync.carry, 0, answered);
                 key.has_to_learn |= units.units > 0 && is_near(known);
+                let used = capacity.saturating_sub(known.remaining) + key.replica.debt(algorithm, answered);
+                self.usage.note(charge.counter, used as f64 / capacity.max(1) as f64, answered);
                 eventual.clock_offset_ns.store(key.replica.clock_offset_ns(), Ordering::Relaxed);
                 eventual.counters.units_pushed.fetch_add(units.units, Ordering::Relaxed);
             }

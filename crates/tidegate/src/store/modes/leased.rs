@@ -1,15 +1,15 @@
 //! The mode `leased`: takes units from quota leases, and keeps the leases filled.
 
-use std::sync::Arc;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate_core::{
-    Charge, ChargedAt, Counter, CounterId, Mode, Nanos, Op, Outcome, OutcomeKind, Plan, StorePolicy,
-    Timestamp,
+    Charge, ChargedAt, Counter, Mode, Nanos, Op, Outcome, OutcomeKind, Plan, StorePolicy, Timestamp,
 };
 
 use super::key_charge::KeyCharge;
-use super::key_table::{KeyTable, TableKey, Visit};
+use super::key_table::{KeyTable, Shard, TableKey, Visit};
 use super::quota_lease::{DebitTimes, KeyLeases, QuotaLease, Taken};
 use super::refill::{FinishOnDrop, Refill, RefillDone, RefillResult};
 use super::{Inner, ModeSettings, Sweep};
@@ -20,12 +20,16 @@ use crate::store::{Ask, Reply, Response, Store, StoreError};
 const IDLE_LIVES_MAX: u64 = 10;
 /// A key is visited at most this often.
 const VISIT_NS_MIN: u64 = 10_000_000;
+/// Leases that wait to be given back at most. Units of further ones come back with time.
+const RETURNS_WAITING_MAX: usize = 1 << 18;
 /// A lease is filled up when this share of a batch is left, so that few requests wait.
 const LOW_WATER_DIVISOR: u64 = 4;
 
 /// The quota leases of this node.
 pub(super) struct LeasedKeys {
     table: KeyTable<LeasedKey>,
+    /// What is to be given back.
+    returns: Mutex<VecDeque<Unused>>,
     pub counters: LeasedCounters,
 }
 
@@ -100,26 +104,22 @@ impl LeasedKeys {
     pub fn new(settings: ModeSettings) -> Self {
         Self {
             table: KeyTable::new(settings.leased_keys_max, settings.hash_seed),
+            returns: Mutex::default(),
             counters: LeasedCounters::default(),
         }
     }
 
     /// The units that are leased and not used.
     pub fn units_held(&self) -> u64 {
-        self.table
-            .lock_each()
-            .map(|shard| shard.entries().map(|key| key.leases.units_held()).sum::<u64>())
-            .sum()
+        let waiting: u64 = self.lock_returns().iter().map(|unused| unused.lease.units).sum();
+        let in_shard = |shard: MutexGuard<'_, Shard<LeasedKey>>| {
+            shard.entries().map(|key| key.leases.units_held()).sum::<u64>()
+        };
+        waiting + self.table.lock_each().map(in_shard).sum::<u64>()
     }
 
-    /// What each key has used of its limit, with all units that are leased, as far as it is known.
-    pub fn usage_ratios(&self, now: Timestamp) -> impl Iterator<Item = (CounterId, f64)> {
-        let ratio = move |key: &LeasedKey| {
-            let capacity = key.counter.limit().capacity();
-            let left = key.leases.left_in_store(now)?;
-            Some((key.counter.id(), capacity.saturating_sub(left) as f64 / capacity.max(1) as f64))
-        };
-        self.table.lock_each().flat_map(move |shard| shard.entries().filter_map(ratio).collect::<Vec<_>>())
+    fn lock_returns(&self) -> MutexGuard<'_, VecDeque<Unused>> {
+        self.returns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The units of a charge's key that can be used now.
@@ -214,16 +214,17 @@ impl<S: Store + 'static> Inner<S> {
         }
     }
 
-    /// Takes units for a charge that a lease could not serve at once, at `now`. Waits for one refill, unless it was asked for
-    /// after the decision `started`: that could end after the deadline of the decision. If other requests took the units of
-    /// the refill, the store is asked about this charge alone.
+    /// Takes units for a charge that a lease could not serve at once, at `now`. Waits for one refill, unless it may end after
+    /// the deadline of the decision. Then, and if other requests took the units of the refill, the store is asked about this
+    /// charge alone.
     pub async fn wait_for_units(
         self: Arc<Self>,
         owned: OwnedCharge,
         first_step: LeaseStep,
         DecisionTimes { started, now, deadline }: DecisionTimes,
     ) -> Result<LeasedReply, StoreError> {
-        let deadline = deadline.or_else(|| Some(started.saturating_add(self.shared.timeout()?.into())));
+        let timeout = self.shared.timeout().map(Nanos::from);
+        let deadline = deadline.or_else(|| Some(started.saturating_add(timeout?)));
         let taken = |Taken { at, outcome, source }| LeasedReply {
             outcome,
             at,
@@ -239,7 +240,8 @@ impl<S: Store + 'static> Inner<S> {
                 refill
             }
         };
-        if refill.asked_at > started {
+        let ends_at = timeout.map(|timeout| refill.asked_at.saturating_add(timeout));
+        if ends_at > deadline {
             return self.ask_strictly(&owned, now, deadline).await;
         }
         let result = RefillDone(refill).await;
@@ -277,13 +279,16 @@ impl<S: Store + 'static> Inner<S> {
         };
         let reply = response.reply().await?;
         let outcome = *reply.outcomes.first().ok_or_else(Reply::incomplete_error)?;
-        self.record_left(&owned.charge(), &outcome, now);
         let Reply { at, is_unreplicated, .. } = reply;
+        self.record_left(&owned.charge(), &outcome, now);
         Ok(LeasedReply { outcome, at, source: LeasedSource::Store, is_unreplicated })
     }
 
     fn record_left(&self, charge: &Charge<'_>, outcome: &Outcome, asked_at: Timestamp) {
         let Some(lease_ns) = lease_ns(charge) else { return };
+        let capacity = charge.counter.limit().capacity();
+        let used = capacity.saturating_sub(outcome.remaining) as f64 / capacity.max(1) as f64;
+        self.usage.note(charge.counter, used, self.clock.now());
         if let Some(key) = self.leased.table.lock(charge).get_mut() {
             key.leases.record_left(charge, outcome, asked_at, lease_ns);
         }
@@ -388,12 +393,43 @@ impl<S: Store + 'static> Inner<S> {
         shard.get_mut().is_some_and(|key| key.leases.refund(charge.cost, charged, now))
     }
 
-    /// Gives leases back to the store.
+    /// Gives leases back to the store: now, or if there are many, in the next ticks.
     fn give_back_leases(self: &Arc<Self>, unused: impl IntoIterator<Item = Unused>, now: Timestamp) {
-        for Unused { charge, lease } in unused {
-            self.leased.counters.units_returned.fetch_add(lease.units, Ordering::Relaxed);
-            self.refund_in_store(&charge.charge(), lease.charged_at, now);
+        for unused in unused {
+            self.wait_for_return(unused);
         }
+        self.send_returns(now);
+    }
+
+    fn wait_for_return(&self, unused: Unused) {
+        let mut returns = self.leased.lock_returns();
+        if returns.len() < RETURNS_WAITING_MAX {
+            returns.push_back(unused);
+        } else {
+            self.leased.counters.units_stranded.fetch_add(unused.lease.units, Ordering::Relaxed);
+        }
+    }
+
+    /// Sends as many of the refunds that wait as the store has room for.
+    pub fn send_returns(self: &Arc<Self>, now: Timestamp) {
+        let unused: Vec<Unused> = {
+            let mut returns = self.leased.lock_returns();
+            let sent = returns.len().min(self.room_for_calls());
+            returns.drain(..sent).collect()
+        };
+        let send = |inner: &Self, Unused { charge, lease }: &Unused| {
+            let op = Op::Refund { charged_at: Some(lease.charged_at) };
+            inner.shared.ask(&Ask { op, plan: &Plan::of_one(charge.charge()), now, deadline: None })
+        };
+        self.send_calls(unused, send, |inner, unused, reply| {
+            let units = unused.lease.units;
+            match reply {
+                Ok(_) => _ = inner.leased.counters.units_returned.fetch_add(units, Ordering::Relaxed),
+                // It was not sent.
+                Err(StoreError::Overloaded) => inner.wait_for_return(unused),
+                Err(_) => _ = inner.leased.counters.units_stranded.fetch_add(units, Ordering::Relaxed),
+            }
+        });
     }
 
     /// Sends a refund to the store. If the store does not answer, the units come back with time.

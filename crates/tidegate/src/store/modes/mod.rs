@@ -13,6 +13,7 @@
 //! Time is handed in: by [`Ask::now`], by [`Store::tick`], and by a [`Clock`] for what happens while a reply is waited
 //! for. So a simulation can run this code as it is.
 
+mod calls;
 mod counter_pool;
 mod demand;
 mod eventual;
@@ -24,8 +25,8 @@ mod quota_lease;
 mod refill;
 mod replica;
 mod ticks;
+mod usage_peaks;
 
-use std::collections::HashMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,6 +39,7 @@ use self::counter_pool::CounterPool;
 use self::eventual::EventualKeys;
 use self::leased::LeasedKeys;
 use self::ticks::Ticks;
+use self::usage_peaks::UsagePeaks;
 use super::{Ask, Reply, ReplyFuture, Response, SpawnFn, Store, StoreError, Watch};
 use crate::{Clock, background};
 
@@ -100,6 +102,7 @@ struct Inner<S> {
     leased: LeasedKeys,
     eventual: EventualKeys,
     counter_pool: CounterPool,
+    usage: UsagePeaks,
     ticks: Ticks,
     calls_under_way: AtomicU64,
 }
@@ -137,6 +140,7 @@ impl<S: Store + 'static> ModeStore<S> {
                 leased: LeasedKeys::new(settings),
                 eventual: EventualKeys::new(settings),
                 counter_pool: CounterPool::default(),
+                usage: UsagePeaks::default(),
                 ticks: Ticks::default(),
                 calls_under_way: AtomicU64::new(0),
             }),
@@ -151,7 +155,7 @@ impl<S: Store + 'static> ModeStore<S> {
     }
 
     /// Gives back all leased units that are not used, and pushes all counts. For a change of the rules and for the end
-    /// of the process. What cannot be given back expires.
+    /// of the process. If there are many, [`tick`](Store::tick) sends the rest. What cannot be given back expires.
     pub fn return_leases(&self, now: Timestamp) {
         self.inner.sweep_leases(now, Sweep::All);
         self.inner.sweep_replicas(now, Sweep::All);
@@ -181,17 +185,10 @@ impl<S: Store + 'static> ModeStore<S> {
         }
     }
 
-    /// What the most used key of each counter has used of its limit, as far as this node knows: one if the limit is reached,
-    /// and more if it was exceeded.
+    /// What the most used key of each limit has used of it in the present window or the one before, as far as this node
+    /// knows: one if the limit was reached, and more if it was exceeded. Leased units count as used.
     pub fn usage_ratios(&self) -> Vec<(CounterId, f64)> {
-        let Inner { leased, eventual, clock, .. } = &*self.inner;
-        let now = clock.now();
-        let mut ratios = HashMap::<CounterId, f64>::new();
-        for (counter, ratio) in leased.usage_ratios(now).chain(eventual.usage_ratios(now)) {
-            let most = ratios.entry(counter).or_default();
-            *most = most.max(ratio);
-        }
-        ratios.into_iter().collect()
+        self.inner.usage.ratios(self.inner.clock.now())
     }
 
     /// The shared store.

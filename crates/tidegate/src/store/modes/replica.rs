@@ -135,6 +135,13 @@ impl Replica {
         self.clone().decide(algorithm, carry, cost, now)
     }
 
+    /// Whether the window pays for units of the window before. The store does not know that.
+    pub fn pays(&self, algorithm: &PackedAlgorithm, carry: Carry, now: Timestamp) -> bool {
+        let mut copy = self.clone();
+        copy.end_window(algorithm, carry, self.store_time(now));
+        copy.carried.is_some()
+    }
+
     /// Adds units that the store granted, unless the last reply has them. Returns whether they may count twice now: if the
     /// store granted them at the instant of that reply, by its clock. The next reply corrects that.
     pub fn add_granted(&mut self, algorithm: &PackedAlgorithm, carry: Carry, granted: Granted) -> bool {
@@ -300,10 +307,10 @@ impl Replica {
         let last = Timestamp::from_nanos(end.as_nanos().saturating_sub(1));
         let over = window.over(&self.state, last).min(window.rate().limit());
         self.state = PackedState::NEVER_SEEN;
-        (self.window_end, self.carried) = (None, None);
-        // Until a reply has shown the store's clock, the window may not be over there.
-        if self.last_pull.is_some() {
-            self.pending = None;
+        (self.window_end, self.carried, self.pending) = (None, None, None);
+        // A push of this window that fails is not repeated in the next one.
+        if let Some(InFlight { units, .. }) = &mut self.in_flight {
+            units.units = 0;
         }
         // A window in between that was not used has paid for it.
         let next_end = end.saturating_add(Nanos::new(window.rate().window_ns().into()));
@@ -385,4 +392,33 @@ fn units_in_ns(gcra: &Gcra, span_ns: u128) -> u64 {
 fn bucket_debt(gcra: &Gcra, state: &PackedState, at: Timestamp) -> u64 {
     let ahead_ns = gcra.reset_after(state, at).get().saturating_sub(gcra.burst_span().whole_ns);
     units_in_ns(gcra, ahead_ns)
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_core::{Algorithm, Limit};
+
+    use super::*;
+
+    /// Hits of a window that is over are not charged to the next one.
+    #[test]
+    fn units_of_a_failed_push_end_with_their_window() {
+        let limit: Limit = "{algorithm: fixed_window, limit: 10, per: 1s}".parse().unwrap();
+        let Algorithm::Packed(algorithm) = limit.algorithm() else { panic!("it is packed") };
+        let at = |ms: u64| Timestamp::from_nanos(10_000_000_000 + ms * 1_000_000);
+        let mut replica = Replica::new(0);
+        replica.start_push(algorithm, Carry::On, at(100));
+        let state = PackedState::NEVER_SEEN;
+        replica.finish_push(
+            algorithm,
+            Carry::On,
+            Pulled { state, at: at(101), sent: at(100), answered: at(101) },
+        );
+        assert_eq!(replica.decide(algorithm, Carry::On, 3, at(900)).kind, OutcomeKind::Allowed);
+        assert_eq!(replica.start_push(algorithm, Carry::On, at(950)).units, 3);
+        assert_eq!(replica.decide(algorithm, Carry::On, 2, at(1_020)).kind, OutcomeKind::Allowed);
+        replica.fail_push(algorithm);
+        assert_eq!(replica.units_unsent(), 2);
+        assert_eq!(replica.preview(algorithm, Carry::On, 0, at(1_030)).remaining, 8);
+    }
 }

@@ -323,3 +323,34 @@ fn only_so_many_pushes_are_under_way() {
     assert!(stats().pushes <= 8_192, "{:?}", stats());
     assert_eq!(stats().units_pending, u64::from(KEYS));
 }
+
+/// The store does not know what a window pays for the one before, so a node does not ask it, however old its copy is.
+#[test]
+fn a_window_pays_also_if_it_has_few_requests() {
+    let fleet = TestFleet::new(2);
+    let counter = counter("{algorithm: fixed_window, limit: 40, per: 15s}");
+    let one = eventual(&counter, 1);
+    let both = || [0, 1].map(|node| fleet.admitted(node, one, 40)).iter().sum::<usize>();
+    fleet.advance_ms(100);
+    assert_eq!([0, 1].map(|node| fleet.admitted(node, one, 1)), [1, 1]);
+    fleet.advance_ms(10);
+    fleet.tick();
+    // Neither node learns of the other's units before it has used all.
+    fleet.shared.0.set_behavior(StoreBehavior::ReplyLater);
+    let in_first = 2 + both() as u64;
+    assert!(in_first > 60, "{in_first}");
+    fleet.shared.0.set_behavior(StoreBehavior::Reply);
+    while fleet.nodes.iter().any(|node| node.shared().stats().calls_under_way > 0) {
+        std::thread::yield_now();
+    }
+    let (mut in_second, end_ns) = (0, 15_000_000_000);
+    while fleet.now() < START.saturating_add(Nanos::new(end_ns * 2)) {
+        fleet.advance_ms(10);
+        fleet.tick();
+        let passed_ms = (fleet.now().as_nanos() - START.as_nanos()) / 1_000_000;
+        if passed_ms > 15_000 && passed_ms % 250 == 0 {
+            in_second += fleet.admitted((passed_ms / 250 % 2) as usize, one, 1) as u64;
+        }
+    }
+    assert!(in_first + in_second <= 82, "{in_first} and then {in_second}");
+}

@@ -247,3 +247,33 @@ fn a_changed_limit_gives_back_what_was_debited() {
     // The 100 units that were used are still counted.
     assert_eq!(fleet.left(leased(&fast, 0)), 900);
 }
+
+/// A return of many leases leaves room in the queue of the store. What the store has no room for is sent later.
+#[test]
+fn many_leases_are_given_back_in_parts() {
+    const KEYS: u32 = 20_000;
+    let fleet = TestFleet::new(1);
+    let counter = counter("{algorithm: fixed_window, limit: 1000000, per: 1d}");
+    for user in 0..KEYS {
+        let key = user.to_le_bytes();
+        let charge = Charge { key: &key, ..leased(&counter, 1) };
+        assert_eq!(fleet.admitted(0, charge, 4), 4);
+    }
+    let modes = fleet.nodes[0].shared();
+    let held = modes.stats().units_held;
+    assert!(held >= KEYS.into(), "{:?}", modes.stats());
+    fleet.shared.0.set_behavior(StoreBehavior::Fail(StoreError::Overloaded));
+    modes.return_leases(fleet.now());
+    assert_eq!((modes.stats().units_held, modes.stats().units_stranded), (held, 0));
+    fleet.shared.0.set_behavior(StoreBehavior::ReplyLater);
+    fleet.tick();
+    assert!((1_000..=8_192).contains(&modes.stats().calls_under_way), "{:?}", modes.stats());
+    fleet.shared.0.set_behavior(StoreBehavior::Reply);
+    while modes.stats().calls_under_way > 0 {
+        std::thread::yield_now();
+    }
+    fleet.tick();
+    fleet.tick();
+    let stats = modes.stats();
+    assert_eq!((stats.units_held, stats.units_stranded, stats.units_returned), (0, 0, held));
+}
