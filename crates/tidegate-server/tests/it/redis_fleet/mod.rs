@@ -3,6 +3,7 @@
 mod client;
 mod degraded;
 mod in_flight;
+mod modes;
 mod overrides;
 mod redis;
 mod server;

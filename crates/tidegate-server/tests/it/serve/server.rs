@@ -125,9 +125,14 @@ impl Server {
 
     /// A metric of the admin listener.
     pub fn metric(&self, name: &str) -> u64 {
-        let page = http_request(connect(self.address("admin")), "GET", "/metrics", "").body;
+        let page = self.metrics();
         let line = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         line.unwrap_or_else(|| panic!("{name} in {page}")).parse().unwrap()
+    }
+
+    /// The metrics of the admin listener.
+    pub fn metrics(&self) -> String {
+        http_request(connect(self.address("admin")), "GET", "/metrics", "").body
     }
 
     /// The memory of the process that is in RAM.
