@@ -47,6 +47,9 @@ SPELLINGS = [
     "http://other.example/login",
 ]
 
+# Envoy itself resolves spellings, and passes these on.
+SPELLINGS_NOT_UTF8 = ["/%c1%acogin", "/%e0%81%acogin", "/%f0%80%81%acogin", "/login%ff"]
+
 
 @pytest.fixture(params=FILES)
 def name(request):
@@ -87,11 +90,11 @@ def test_limits_reach_the_client(proxy, upstream, name):
     assert edge.statuses(2, "/") == [200, 200], "another path"
 
 
-def test_no_spelling_escapes_the_rule(proxy, upstream):
+def test_no_spelling_escapes_the_rule(proxy, upstream, name):
     edge = proxy()
     assert edge.statuses(4, "/login") == [200, 200, 200, 429]
     seen = len(upstream.seen)
-    for target in SPELLINGS:
+    for target in SPELLINGS + ([] if name == "envoy" else SPELLINGS_NOT_UTF8):
         status, _ = edge.get(target)
         assert status not in (200, 500) and len(upstream.seen) == seen, target
     assert edge.get("/login-page")[0] == 200, "another path"

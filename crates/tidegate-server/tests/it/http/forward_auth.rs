@@ -303,6 +303,9 @@ fn no_spelling_escapes_the_rule() {
             "/a%5c..%5clogin",
             "/login%00",
             "/..;/login",
+            "/%e0%81%acogin",
+            "/%f0%80%81%acogin",
+            "/login%ff",
         ] {
             let answer = ask(&mut client, &nginx_request(target, "203.0.113.9", ""));
             let real = answer.header("x-tidegate-status");
