@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Method, Request, Response};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body::{Body, Frame};
 use http_body_util::{BodyExt as _, Empty, Full};
 use tidegate::tower::client::CacheLayer;
@@ -208,6 +208,30 @@ async fn a_response_whose_body_fails_is_not_stored() {
         assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "half");
         assert!(body.frame().await.unwrap().is_err(), "from the server, not from the cache");
         assert!(body.frame().await.is_none());
+    }
+}
+
+/// The headers of a 304 are for the caller, also if they forbid to store the response.
+#[tokio::test]
+async fn a_304_passes_on_its_headers() {
+    for more in ["x-more", "set-cookie"] {
+        let service = service_fn(move |request: EmptyRequest| {
+            let response = Response::builder().header("etag", "\"1\"").header("connection", "close");
+            let response = match request.headers().contains_key("if-none-match") {
+                true => response.status(304).header(more, "two").body(Full::<Bytes>::default()),
+                false => response.header("x-more", "one").body(Full::from("text")),
+            };
+            std::future::ready(Ok::<_, Infallible>(response.unwrap()))
+        });
+        let service = CacheLayer::new().clock(clock()).layer(service);
+        text(call(&service, get("http://api/x")).await).await;
+        let confirmed = call(&service, get("http://api/x")).await;
+        assert_eq!(
+            (confirmed.status(), &confirmed.headers()[more]),
+            (StatusCode::OK, &HeaderValue::from_static("two"))
+        );
+        assert!(!confirmed.headers().contains_key("connection"));
+        assert_eq!(text(confirmed).await, "text");
     }
 }
 
