@@ -22,9 +22,26 @@ OPEN, CLOSED = {200}, {500, 502, 504}
 AWAY = {"nginx": OPEN, "caddy": CLOSED, "traefik": CLOSED, "haproxy": OPEN, "envoy": OPEN}
 # Traefik adds headers of the answer only to the request.
 WITHOUT_RATELIMIT = {"traefik"}
+# The other policy: what to change in the file, and what a client gets then.
+REFUSING = {
+    "nginx": ("            error_page 502 504 =204 @tidegate_away;\n", "", 500),
+    "haproxy": ("    # http-request deny deny_status 503 if", "    http-request deny deny_status 503 if", 503),
+    "envoy": ("failure_mode_deny: false", "failure_mode_deny: true", 500),
+}
 # How long a proxy may take if Tidegate hangs: 250 ms, or 30 s for Traefik, and time for a busy machine. Without the timeouts
 # of the files it would take longer.
 HANG_TIMEOUT_S = {"traefik": 45}
+
+# Headers of the request to Tidegate that a client might name in `Connection`.
+HOP_BY_HOP = [
+    "X-Forwarded-For",
+    "X-Forwarded-Uri",
+    "X-Forwarded-Method",
+    "X-Forwarded-Host",
+    "X-Original-URI",
+    "X-Original-Method",
+    "Host",
+]
 
 SPELLINGS = [
     "/login",
@@ -46,6 +63,9 @@ SPELLINGS = [
     "/login%00",
     "http://other.example/login",
 ]
+
+# Envoy itself resolves spellings, and passes these on.
+SPELLINGS_NOT_UTF8 = ["/%c1%acogin", "/%e0%81%acogin", "/%f0%80%81%acogin", "/login%ff"]
 
 
 @pytest.fixture(params=FILES)
@@ -87,11 +107,11 @@ def test_limits_reach_the_client(proxy, upstream, name):
     assert edge.statuses(2, "/") == [200, 200], "another path"
 
 
-def test_no_spelling_escapes_the_rule(proxy, upstream):
+def test_no_spelling_escapes_the_rule(proxy, upstream, name):
     edge = proxy()
     assert edge.statuses(4, "/login") == [200, 200, 200, 429]
     seen = len(upstream.seen)
-    for target in SPELLINGS:
+    for target in SPELLINGS + ([] if name == "envoy" else SPELLINGS_NOT_UTF8):
         status, _ = edge.get(target)
         assert status not in (200, 500) and len(upstream.seen) == seen, target
     assert edge.get("/login-page")[0] == 200, "another path"
@@ -118,6 +138,11 @@ def test_clients_gain_nothing_by_headers(proxy, upstream):
     for header in forged:
         assert edge.get("/login", [header])[0] == 429, header
     assert edge.get("/login", forged[:1] * 3)[0] == 429
+    # A proxy must not take away its own headers because the client calls them hop-by-hop.
+    for header in HOP_BY_HOP:
+        hop_by_hop = [("Connection", f"close, {header}"), *([] if header == "Host" else [(header, "192.0.2.1")])]
+        assert edge.get("/login", hop_by_hop[:1])[0] in (400, 429), header
+        assert edge.get("/login", hop_by_hop)[0] in (400, 429), header
     assert edge.get("/login?deny_status=200")[0] in (400, 429)
     assert len(upstream.seen) == 3
 
@@ -164,6 +189,25 @@ def test_tidegate_hangs(proxy, server, name):
         assert edge.get("/login", timeout_s=HANG_TIMEOUT_S.get(name, 10))[0] in AWAY[name]
     finally:
         server.process.resume()
+    wait_until_limited(edge)
+
+
+@pytest.mark.parametrize("name", REFUSING)
+def test_the_other_policy(proxy, server, upstream, name):
+    old, new, status = REFUSING[name]
+    edge = proxy(patient=False, change=(old, new))
+    server.process.kill()
+    assert {edge.get("/login")[0] for _ in range(5)} == {status}
+    assert not upstream.seen
+    server.restart()
+    wait_until_limited(edge)
+    seen = len(upstream.seen)
+    server.process.suspend()
+    try:
+        assert edge.get("/", timeout_s=10)[0] in CLOSED | {status}
+    finally:
+        server.process.resume()
+    assert len(upstream.seen) == seen
     wait_until_limited(edge)
 
 

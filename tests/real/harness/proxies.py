@@ -44,7 +44,8 @@ def documented_flags(root, name):
 class Proxy:
     """A running proxy in front of `upstream`, which asks `server`."""
 
-    def __init__(self, name, root, parts, directory, server, upstream, *, patient=True):
+    def __init__(self, name, root, parts, directory, server, upstream, *, patient=True, change=None):
+        """`change` replaces a text that occurs once in the proxy's file."""
         self.name = name
         self.kept = [keep_port(), keep_port()]
         self.port, own = (kept.getsockname()[1] for kept in self.kept)
@@ -54,6 +55,9 @@ class Proxy:
         shutil.copytree(root / EXAMPLES, copy)
         for path in copy.iterdir():
             text = with_ports(path.read_text(), ports)
+            if change and path.name == FILES[name]:
+                assert text.count(change[0]) == 1, change
+                text = text.replace(*change)
             if patient:
                 text = re.sub(r"\b(?:100ms|250ms|0\.25s|0\.1s)(?=[\s;])", lambda time: LONG[time[0]], text)
             path.write_text(text)
@@ -80,9 +84,10 @@ class Proxy:
 
     def get(self, target="/", headers=(), timeout_s=DEADLINE_S):
         """Sends this target as it is, and returns the status and the headers, with names in lower case."""
-        lines = [f"GET {target} HTTP/1.1", "connection: close", *(f"{name}: {value}" for name, value in headers)]
-        if not any(name.lower() == "host" for name, _ in headers):
-            lines.append("host: shop.example")
+        lines = [f"GET {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers)]
+        for default in ("connection: close", "host: shop.example"):
+            if not any(name.lower() == default.split(":")[0] for name, _ in headers):
+                lines.append(default)
         with socket.create_connection(("127.0.0.1", self.port), timeout_s) as client:
             client.sendall("\r\n".join([*lines, "", ""]).encode("latin-1"))
             received = b""

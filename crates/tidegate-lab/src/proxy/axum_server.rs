@@ -42,8 +42,7 @@ async fn serve(kind: AxumKind, address: SocketAddr) -> io::Result<()> {
 fn limited(app: Router, kind: AxumKind) -> Result<Router, Box<dyn std::error::Error + Send + Sync>> {
     let per_ip = PerIp::of(|info: &ConnectInfo<SocketAddr>| info.0.ip());
     let limits = |dialect| -> Result<_, tidegate::LimiterError> {
-        let layer = RateLimitLayer::new(Limiter::new(LIMIT)?, per_ip).headers(dialect);
-        Ok(layer.keep_body(Body::new))
+        Ok(RateLimitLayer::new(Limiter::new(LIMIT)?, per_ip).headers(dialect))
     };
     Ok(match kind {
         AxumKind::Plain => app,
@@ -58,9 +57,10 @@ fn limited(app: Router, kind: AxumKind) -> Result<Router, Box<dyn std::error::Er
             let config = builder.key_extractor(PeerIpKeyExtractor).finish();
             app.layer(GovernorLayer::new(config.ok_or("no such quota")?))
         }
-        AxumKind::LimitsNoHeaders => app.layer(limits(HeaderDialect::None)?),
-        AxumKind::LimitsXRatelimit => app.layer(limits(HeaderDialect::XRateLimit)?),
-        AxumKind::Limits => app.layer(limits(HeaderDialect::Draft)?),
+        AxumKind::LimitsNoHeaders => app.layer(limits(HeaderDialect::None)?.keep_body(Body::new)),
+        AxumKind::LimitsXRatelimit => app.layer(limits(HeaderDialect::XRateLimit)?.keep_body(Body::new)),
+        AxumKind::Limits => app.layer(limits(HeaderDialect::Draft)?.keep_body(Body::new)),
+        AxumKind::LimitsSlotBody => app.layer(limits(HeaderDialect::Draft)?),
         AxumKind::Rules => {
             let domains = rules::parse("rules.yaml", RULES).map_err(|error| error.to_string())?.domains;
             let peer = PeerLookup::in_extension(|info: &ConnectInfo<SocketAddr>| info.0.ip());

@@ -34,6 +34,8 @@ pub enum AxumKind {
     LimitsXRatelimit,
     /// Our layer by limits
     Limits,
+    /// Our layer by limits, without keep_body
+    LimitsSlotBody,
     /// Our layer by rules
     Rules,
 }
@@ -71,13 +73,14 @@ pub(super) struct Running {
 
 impl Contender {
     /// All, in the order of the table.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Axum(AxumKind::Plain),
         Self::Axum(AxumKind::Governor),
         Self::Axum(AxumKind::LimitsNoHeaders),
         Self::Axum(AxumKind::GovernorHeaders),
         Self::Axum(AxumKind::LimitsXRatelimit),
         Self::Axum(AxumKind::Limits),
+        Self::Axum(AxumKind::LimitsSlotBody),
         Self::Axum(AxumKind::Rules),
         Self::Nginx(NginxTask::Proxy, NginxKind::Plain),
         Self::Nginx(NginxTask::Proxy, NginxKind::LimitReq),
@@ -98,6 +101,7 @@ impl Contender {
             Self::Axum(AxumKind::GovernorHeaders) => "axum + tower_governor with headers",
             Self::Axum(AxumKind::LimitsXRatelimit) => "axum + our layer by limits, X-RateLimit-*",
             Self::Axum(AxumKind::Limits) => "axum + our layer by limits",
+            Self::Axum(AxumKind::LimitsSlotBody) => "axum + our layer by limits, without keep_body",
             Self::Axum(AxumKind::Rules) => "axum + our layer by rules",
             Self::Nginx(NginxTask::Proxy, NginxKind::Plain) => "nginx proxy",
             Self::Nginx(NginxTask::Proxy, NginxKind::LimitReq) => "nginx proxy + limit_req",

@@ -132,7 +132,8 @@ impl Identity {
         if let Some(target) = request.target {
             attributes.push("path", normal_path(target)?);
         }
-        if let Some(host) = authority.or(request.host).and_then(host_name) {
+        // An authority without a host, as in `http:///login`, must not hide the header.
+        if let Some(host) = authority.and_then(host_name).or_else(|| request.host.and_then(host_name)) {
             attributes.push("host", host);
         }
         if let Some(address) = client_address {

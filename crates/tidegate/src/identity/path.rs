@@ -20,7 +20,8 @@ pub enum PathError {
     TooLong,
     /// It is neither a path nor an absolute URI.
     NotAPath,
-    /// A `%` that two hexadecimal digits do not follow, or bytes that are never part of UTF-8.
+    /// A `%` that two hexadecimal digits do not follow, or bytes that are not UTF-8, encoded or not. Some upstreams take
+    /// overlong encodings for ASCII, and some leave out invalid bytes.
     Encoding,
     /// An encoded slash, or a backslash, encoded or not: some upstreams take these for a slash, others do not.
     Slash,
@@ -116,10 +117,12 @@ fn is_plain(byte: u8) -> bool {
 /// Decodes plain characters and encodes all others, once. Slashes and semicolons keep their meaning.
 fn recode(path: &[u8]) -> Result<Vec<u8>, PathError> {
     let mut recoded = Vec::with_capacity(path.len());
+    let mut decoded = SmallVec::<[u8; 128]>::new();
     let mut rest = path.iter();
     while let Some(&byte) = rest.next() {
         if byte == b'/' || byte == b';' {
             recoded.push(byte);
+            decoded.push(byte);
             continue;
         }
         let mut hex_digit = || rest.next().and_then(|digit| char::from(*digit).to_digit(16));
@@ -130,12 +133,11 @@ fn recode(path: &[u8]) -> Result<Vec<u8>, PathError> {
             },
             _ => (byte, false),
         };
+        decoded.push(byte);
         match byte {
             b'\\' => return Err(PathError::Slash),
             b'/' if is_encoded => return Err(PathError::Slash),
             0..=0x1f | 0x7f => return Err(PathError::Control),
-            // Only overlong encodings begin like this: two bytes for a character of ASCII.
-            0xc0 | 0xc1 => return Err(PathError::Encoding),
             _ if is_plain(byte) => recoded.push(byte),
             _ => {
                 const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
@@ -143,7 +145,11 @@ fn recode(path: &[u8]) -> Result<Vec<u8>, PathError> {
             }
         }
     }
-    Ok(recoded)
+    // A lax upstream may see ASCII in other bytes.
+    match str::from_utf8(&decoded) {
+        Ok(_) => Ok(recoded),
+        Err(_) => Err(PathError::Encoding),
+    }
 }
 
 /// Removes parameters, empty segments and dot segments. `written` is the path as the client wrote it.

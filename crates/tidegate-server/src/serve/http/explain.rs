@@ -2,9 +2,11 @@
 
 use hyper::StatusCode;
 use hyper::header::{ACCEPT, HeaderValue};
+use tidegate::engine::Explanation;
 use tidegate::rules::Request;
 
 use super::connection::HttpRequest;
+use super::limit_headers::DECISION_HEADER;
 use super::reply::{self, ContentType, ErrorReply, Problem, Reply};
 use super::{error_reply, routes};
 use crate::json::{self, RequestForm};
@@ -48,13 +50,19 @@ pub(super) async fn explain(app: &App, body: &[u8], format: ExplanationFormat) -
     let entries = json.entry_refs();
     let descriptors = entries.descriptors();
     let request = Request { domain: json.domain(), descriptors: &descriptors };
-    match (app.explain(&request).await, format) {
-        (Ok(explanation), ExplanationFormat::Json) => {
-            reply::reply(StatusCode::OK, ContentType::Json, explanation.to_json())
-        }
-        (Ok(explanation), ExplanationFormat::Text) => {
-            reply::reply(StatusCode::OK, ContentType::Text, explanation.to_string())
-        }
-        (Err(error), _) => error_reply::engine_error_reply(&error),
+    match app.explain(&request).await {
+        Ok(explanation) => explanation_reply(&explanation, format),
+        Err(error) => error_reply::engine_error_reply(&error),
     }
+}
+
+fn explanation_reply(explanation: &Explanation, format: ExplanationFormat) -> Reply {
+    let (content_type, body) = match format {
+        ExplanationFormat::Json => (ContentType::Json, explanation.to_json()),
+        ExplanationFormat::Text => (ContentType::Text, explanation.to_string()),
+    };
+    let mut reply = reply::reply(StatusCode::OK, content_type, body);
+    let decision = HeaderValue::from_static(explanation.answer.kind.as_str());
+    reply.headers_mut().insert(DECISION_HEADER, decision);
+    reply
 }

@@ -7,7 +7,7 @@ use tokio_util::task::TaskTracker;
 use super::tasks;
 use crate::serve::grpc::Grpc;
 use crate::serve::http::admin::Admin;
-use crate::serve::http::{AllowedHosts, Http, ProxyProtocol};
+use crate::serve::http::{AllowedHosts, Http};
 use crate::serve::listen::{AcceptOptions, ConnectionHandler, Listener, Tls};
 use crate::serve::resp::{Resp, RespBounds, RespSecrets};
 use crate::serve::settings::{Bounds, ServeArgs, Settings};
@@ -59,13 +59,9 @@ impl BoundListeners {
                     let http = Http::with_options(Arc::clone(app), bounds, details);
                     let http = http.with_allowed_hosts(hosts).with_metrics_token(settings.metrics_token());
                     let forward_auth = &settings.args.forward_auth;
-                    let proxy_protocol = match forward_auth.http_proxy_protocol {
-                        true => ProxyProtocol::Required,
-                        false => ProxyProtocol::Off,
-                    };
                     let http =
                         http.with_forward_auth(forward_auth.forward_auth(settings.token_keys.as_ref()));
-                    task.spawn(http.with_proxy_protocol(proxy_protocol));
+                    task.spawn(http.with_proxy_protocol(forward_auth.proxy_protocol()));
                 }
                 Protocol::Grpc => task.spawn(Grpc::with_options(Arc::clone(app), bounds, details)),
                 Protocol::Resp => {

@@ -88,6 +88,7 @@ fn run(mut settings: Settings) -> Result<CommandStatus, Failure> {
         Err(status) => return Ok(status),
     };
     StartupWarning::log_mode_without_store(&server.app);
+    StartupWarning::log_forward_auth_concurrency(&server.app, &settings);
     settings.args.connections_max = open_files::raise_limit(&settings.args);
     memory_limit::warn_if_too_large(memory_limit::MemoryBounds {
         counters: settings.args.memory_max,

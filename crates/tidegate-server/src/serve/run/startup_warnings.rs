@@ -6,7 +6,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use tidegate::rules::Ruleset;
+use tidegate::AlgorithmName;
+use tidegate::rules::{CompiledDomain, CompiledLimit, Ruleset};
 
 use crate::serve::App;
 use crate::serve::listen::Address;
@@ -40,6 +41,8 @@ pub enum StartupWarning {
     ForwardAuthSourceAny,
     /// Rules with the mode `leased` or `eventual`, while no other node shares the counters.
     ModeWithoutStore { rules: Vec<String> },
+    /// Rules for proxies with a concurrency limit, whose slots proxies do not release.
+    ForwardAuthConcurrency { rules: Vec<String> },
 }
 
 impl StartupWarning {
@@ -100,6 +103,25 @@ impl StartupWarning {
         (!names.is_empty()).then_some(Self::ModeWithoutStore { rules: names })
     }
 
+    /// Logs a warning if the rules for proxies have a concurrency limit.
+    pub fn log_forward_auth_concurrency(app: &App, settings: &Settings) {
+        let domain = settings.args.forward_auth.forward_auth_domain.as_deref();
+        domain
+            .and_then(|name| Self::forward_auth_concurrency(app.engine.rules().domain(name)?))
+            .iter()
+            .for_each(Self::log);
+    }
+
+    fn forward_auth_concurrency(domain: &CompiledDomain) -> Option<Self> {
+        let is_concurrency =
+            |limit: &CompiledLimit| limit.limit().limit.algorithm_name() == AlgorithmName::Concurrency;
+        let rules =
+            domain.limits().filter(|(_, limit)| is_concurrency(limit)).map(|(rule, _)| rule.name.to_string());
+        let mut names: Vec<String> = rules.collect();
+        names.dedup();
+        (!names.is_empty()).then_some(Self::ForwardAuthConcurrency { rules: names })
+    }
+
     /// Writes the warning to the log.
     pub fn log(&self) {
         tracing::warn!(code = self.code(), "{self}");
@@ -115,6 +137,7 @@ impl StartupWarning {
             Self::RespWithoutPassword { .. } => "resp-without-password",
             Self::ForwardAuthSourceAny => "forward-auth-source-any",
             Self::ModeWithoutStore { .. } => "mode-without-store",
+            Self::ForwardAuthConcurrency { .. } => "forward-auth-concurrency",
         }
     }
 
@@ -163,17 +186,28 @@ impl fmt::Display for StartupWarning {
                  X-Original-URI, the client chooses the rule (hint: name the proxy with --forward-auth-source)",
             ),
             Self::ModeWithoutStore { rules } => {
-                let named: Vec<String> = rules
-                    .iter()
-                    .take(NAMED_RULES_MAX)
-                    .map(|name| format!("`{}`", text::printable(name.as_bytes(), NAME_CHARS_MAX)))
-                    .collect();
-                write!(f, "without a shared store these rules decide as with `mode: local`: {}", named.join(", "))?;
-                if rules.len() > NAMED_RULES_MAX {
-                    write!(f, " and {} more", rules.len() - NAMED_RULES_MAX)?;
-                }
+                f.write_str("without a shared store these rules decide as with `mode: local`: ")?;
+                write_names(f, rules)?;
                 f.write_str(" (hint: set --store redis://..., or write `mode: local`)")
             }
+            Self::ForwardAuthConcurrency { rules } => {
+                f.write_str("proxies do not say when a request has ended, so it holds its slot until the ttl in these rules: ")?;
+                write_names(f, rules)?;
+                f.write_str(" (hint: limit requests per time, or hold slots with /v1/acquire or the tower layers)")
+            }
         }
+    }
+}
+
+fn write_names(f: &mut fmt::Formatter<'_>, rules: &[String]) -> fmt::Result {
+    let named: Vec<String> = rules
+        .iter()
+        .take(NAMED_RULES_MAX)
+        .map(|name| format!("`{}`", text::printable(name.as_bytes(), NAME_CHARS_MAX)))
+        .collect();
+    f.write_str(&named.join(", "))?;
+    match rules.len().saturating_sub(NAMED_RULES_MAX) {
+        0 => Ok(()),
+        more => write!(f, " and {more} more"),
     }
 }

@@ -3,6 +3,7 @@
 use clap::{ArgAction, Args, ValueEnum};
 use tidegate::identity::{ClientAddress, ForwardedHeader, HOPS_MAX, Identity, Net, NetSet, Source};
 
+use crate::serve::http::ProxyProtocol;
 use crate::serve::http::forward_auth::ForwardAuth;
 use crate::serve::token_keys::TokenKeys;
 
@@ -85,7 +86,16 @@ impl ForwardAuthArgs {
             Some(keys) => self.identity().with_tokens(keys.verifier()),
             None => self.identity(),
         };
-        Some(ForwardAuth::new(domain, self.forward_auth_source, identity))
+        let forward_auth = ForwardAuth::new(domain, self.forward_auth_source, identity);
+        Some(forward_auth.with_proxy_protocol(self.proxy_protocol()))
+    }
+
+    /// Whether connections begin with a header of PROXY protocol.
+    pub fn proxy_protocol(&self) -> ProxyProtocol {
+        match self.http_proxy_protocol {
+            true => ProxyProtocol::Required,
+            false => ProxyProtocol::Off,
+        }
     }
 
     /// Whether an attribute is a claim of a token.

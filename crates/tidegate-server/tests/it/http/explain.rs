@@ -4,11 +4,14 @@ use super::*;
 
 const USER: &str = r#"{"domain": "api", "attributes": {"user": "42"}}"#;
 
+const TOO_MUCH: &str = r#"{"domain": "api", "attributes": {"user": "42"}, "cost": 3}"#;
+
 #[test]
 fn json_and_text() {
     let server = Server::new(RULES);
     let explained = post(&server, "/v1/explain", USER);
     assert_eq!(explained.header("content-type"), Some("application/json"));
+    assert_eq!(explained.header("x-tidegate-decision"), Some("allowed"));
     let json = explained.json();
     assert_eq!((json["decision"]["rule"].as_str(), json["known"].as_bool()), (Some("per-user"), Some(true)));
     assert_eq!(json["descriptors"][0]["rules"][0]["limits"][0]["key"], "user=42");
@@ -24,4 +27,6 @@ fn json_and_text() {
     assert_eq!(json.header("content-type"), Some("application/json"), "the query has precedence");
     client.post("/v1/explain?format=yaml", USER).assert_problem(400, &["unknown format `yaml`"]);
     assert_eq!(client.post("/v1/peek", USER).json()["remaining"], 1, "nothing was charged");
+    let denied = client.post("/v1/explain?format=text", TOO_MUCH);
+    assert_eq!((denied.status, denied.header("x-tidegate-decision")), (200, Some("denied")));
 }

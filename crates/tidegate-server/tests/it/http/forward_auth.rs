@@ -216,6 +216,29 @@ fn any_method_and_http_1_0() {
     assert!(client.read_to_end().starts_with("HTTP/1.0 200"));
 }
 
+/// Its reply has no body, also if it is denied. Otherwise the proxy would take the body for the next reply.
+#[test]
+fn a_denied_head_keeps_the_connection_in_step() {
+    let server = nginx_server();
+    for mut client in [Client::connect(server.http), client_of_hyper(&server)] {
+        let get = nginx_request("/login", "203.0.113.9", "");
+        let head = get.replacen("GET", "HEAD", 1);
+        let denied_get = (0..3).map(|_| ask(&mut client, &get)).last().unwrap();
+        assert!(!denied_get.body.is_empty());
+        client.send([&*head, &head, &get].concat());
+        for _ in 0..2 {
+            let denied = client.reply_to("HEAD");
+            assert_eq!((denied.status, denied.header("x-tidegate-status")), (403, Some("429")));
+            assert_eq!(
+                (denied.header("content-length"), &*denied.body),
+                (denied_get.header("content-length"), "")
+            );
+        }
+        let in_step = client.reply();
+        assert_eq!((in_step.status, in_step.body), (403, denied_get.body));
+    }
+}
+
 #[test]
 fn browsers_headers_do_not_matter() {
     let server = nginx_server();
@@ -280,6 +303,9 @@ fn no_spelling_escapes_the_rule() {
             "/a%5c..%5clogin",
             "/login%00",
             "/..;/login",
+            "/%e0%81%acogin",
+            "/%f0%80%81%acogin",
+            "/login%ff",
         ] {
             let answer = ask(&mut client, &nginx_request(target, "203.0.113.9", ""));
             let real = answer.header("x-tidegate-status");

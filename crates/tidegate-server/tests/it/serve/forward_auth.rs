@@ -81,10 +81,13 @@ fn user_tenant_and_plan() {
 fn proxy_protocol() {
     let server = start(&Directory::new(), &["--http-proxy-protocol"]);
     let status = |address: &str| {
-        authorize_after(&server, &format!("PROXY TCP4 {address} 10.0.0.1 50000 443\r\n"), "/ip", "")
+        let start = format!("PROXY TCP4 {address} 10.0.0.1 50000 443\r\n");
+        authorize_after(&server, &start, "/ip", "x-forwarded-for: 192.0.2.1\r\n")
     };
     assert_eq!(["198.51.100.7", "198.51.100.7", "198.51.100.8"].map(status), [200, 429, 200]);
-    server.stop();
+    // The connection says which client it is, so no hops have to be trusted.
+    let log = server.stop();
+    assert!(!log.contains("forwarded-untrusted"), "{log}");
 }
 
 #[test]

@@ -106,3 +106,29 @@ rules:
     let path = directory.write("strict.yaml", &strict);
     assert_eq!(codes(&["--rules", &path]), [""; 0]);
 }
+
+#[test]
+fn concurrency_limits_of_proxies() {
+    let directory = Directory::new();
+    let rules = "
+domain: web
+rules:
+  - { name: downloads, key: [ip], limit: { limit: 2, algorithm: concurrency, ttl: 5m } }
+  - { name: per-ip, key: [ip], limit: 5 per minute }
+---
+domain: api
+rules:
+  - { name: per-ip, key: [ip], limit: 5 per minute }
+";
+    let paths = rules.split("---\n").enumerate();
+    let paths: Vec<String> =
+        paths.map(|(index, text)| directory.write(&format!("{index}.yaml"), text)).collect();
+    let args = |domain| {
+        let forward_auth = ["--forward-auth-domain", domain, "--forward-auth-source", "nginx"];
+        [&forward_auth[..], &["--rules", &paths[0], "--rules", &paths[1]]].concat()
+    };
+    let log = Server::start(&args("web")).stop();
+    assert_eq!(log.matches("until the ttl in these rules: `downloads` (hint: ").count(), 1, "{log}");
+    assert_eq!(codes(&args("web")), ["forward-auth-concurrency"]);
+    assert_eq!(codes(&args("api")), [""; 0]);
+}

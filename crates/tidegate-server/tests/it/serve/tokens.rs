@@ -2,6 +2,7 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use super::{Directory, Server, wait_until};
@@ -12,6 +13,8 @@ const JWKS: &str =
 /// They expire in 2100.
 const ANN: &str = "eyJhbGciOiJIUzI1NiIsImtpZCI6IjEifQ.eyJzdWIiOiJhbm4iLCJleHAiOjQxMDI0NDQ4MDB9.shb8XMDklRt57k6hC2tsjY7tGVWIpgkuifdpZ55q44I";
 const BOB: &str = "eyJhbGciOiJIUzI1NiIsImtpZCI6IjEifQ.eyJzdWIiOiJib2IiLCJleHAiOjQxMDI0NDQ4MDB9.4WMGwCzunqKvElfVYl1XqiyvFClZOHN_yFVnBoqtmnU";
+/// Signed with the same secret as key 2.
+const EVE: &str = "eyJhbGciOiJIUzI1NiIsImtpZCI6IjIifQ.eyJzdWIiOiJldmUiLCJleHAiOjQxMDI0NDQ4MDB9.QF5Tida-rDlm_cLZrdHSRx_5xIDwr-NTLvaFPMmHQJs";
 
 const RULES: &str = "
 domain: web
@@ -100,25 +103,78 @@ fn the_issuer_and_the_audience_are_checked() {
     server.stop();
 }
 
-#[test]
-fn keys_from_a_url() {
-    let directory = Directory::new();
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/.well-known/jwks.json", listener.local_addr().unwrap());
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
-            let mut line = String::new();
-            BufReader::new(&stream).read_line(&mut line).unwrap();
-            assert!(line.starts_with("GET /.well-known/jwks.json "), "{line}");
-            let head =
-                format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", JWKS.len());
-            stream.write_all(format!("{head}{JWKS}").as_bytes()).unwrap();
-        }
-    });
-    let server = start(&directory, ["--jwt-keys-url", &url]);
+/// Answers requests for keys, or fails while there are none.
+struct Issuer {
+    url: String,
+    keys: Arc<Mutex<Option<String>>>,
+}
+
+impl Issuer {
+    fn start(keys: &str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/.well-known/jwks.json", listener.local_addr().unwrap());
+        let keys = Arc::new(Mutex::new(Some(keys.to_owned())));
+        let issuer = Self { url, keys: Arc::clone(&keys) };
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                let mut line = String::new();
+                BufReader::new(&stream).read_line(&mut line).unwrap();
+                assert!(line.starts_with("GET /.well-known/jwks.json "), "{line}");
+                let (status, text) = match &*keys.lock().unwrap() {
+                    Some(keys) => ("200 OK", keys.clone()),
+                    None => ("503 Service Unavailable", String::new()),
+                };
+                let length = text.len();
+                let head =
+                    format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n");
+                stream.write_all(format!("{head}{text}").as_bytes()).unwrap();
+            }
+        });
+        issuer
+    }
+
+    fn set_keys(&self, keys: Option<String>) {
+        *self.keys.lock().unwrap() = keys;
+    }
+}
+
+/// Starts a server that has the keys of this issuer.
+fn start_with_issuer(directory: &Directory, issuer: &Issuer) -> Server {
+    let server = start(directory, ["--jwt-keys-url", &issuer.url]);
     // Until then the attribute is missing, and nothing is charged. The first answer that passes is.
     wait_until("the keys are there", || authorize(&server, ANN) == 200);
+    server
+}
+
+#[test]
+fn keys_from_a_url() {
+    let (directory, issuer) = (Directory::new(), Issuer::start(JWKS));
+    let server = start_with_issuer(&directory, &issuer);
     assert_eq!([ANN, ANN, BOB].map(|token| authorize(&server, token)), [200, 429, 200]);
+    server.stop();
+}
+
+/// Takes 30 seconds, the least time between two fetches. Without an unknown key the next one would be after five minutes.
+#[test]
+fn an_unknown_key_is_fetched() {
+    let (directory, issuer) = (Directory::new(), Issuer::start(JWKS));
+    let server = start_with_issuer(&directory, &issuer);
+    issuer.set_keys(Some(JWKS.replace(r#""kid": "1""#, r#""kid": "2""#)));
+    assert_eq!(authorize(&server, EVE), 429, "the key is unknown");
+    wait_until("the new key is there", || authorize(&server, EVE) == 200);
+    assert_eq!(authorize(&server, BOB), 429, "the issuer has withdrawn the old key");
+    server.stop();
+}
+
+/// Takes 30 seconds too.
+#[test]
+fn keys_are_kept_while_the_url_is_away() {
+    let (directory, issuer) = (Directory::new(), Issuer::start(JWKS));
+    let server = start_with_issuer(&directory, &issuer);
+    issuer.set_keys(None);
+    assert_eq!(authorize(&server, EVE), 429, "the key is unknown, so the URL is asked again");
+    wait_until("the failure is counted", || server.metric("tidegate_token_key_failures_total") == 1);
+    assert_eq!([ANN, ANN, BOB, EVE].map(|token| authorize(&server, token)), [200, 429, 200, 429]);
     server.stop();
 }

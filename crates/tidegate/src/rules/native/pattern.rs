@@ -112,7 +112,7 @@ fn read_item<'n>(reader: &mut Reader<'_>, item: &'n Node, attribute: &Attribute)
     ok_or_report(reader, item, result)
 }
 
-/// `{ prefix: /api/ }` and the like.
+/// `{ prefix: eu- }` and the like.
 fn read_matcher(reader: &mut Reader<'_>, node: &Node, attribute: &Attribute) -> Option<Pattern> {
     let mut fields = Fields::of(reader, node, "a matcher")?;
     let matchers: Vec<(&str, Field<'_>)> =
@@ -124,7 +124,7 @@ fn read_matcher(reader: &mut Reader<'_>, node: &Node, attribute: &Attribute) -> 
             let is_empty = matches!(&node.kind, NodeKind::Map(fields) if fields.is_empty());
             if is_empty {
                 let diagnostic = Diagnostic::error("missing-field", node.span, "there is no matcher");
-                reader.push(diagnostic.hint("write for example `{ prefix: /api/ }` or `{ exists: true }`"));
+                reader.push(diagnostic.hint("write for example `{ prefix: eu- }` or `{ exists: true }`"));
             }
             None
         }
@@ -177,5 +177,8 @@ fn read_one_matcher(
         ("wildcard", _) => Pattern::wildcard(text),
         _ => Pattern::regex(text, attribute.case()),
     };
-    ok_or_report(reader, node, pattern)
+    let pattern = ok_or_report(reader, node, pattern)?;
+    #[cfg(feature = "identity")]
+    style_warnings::warn_directory(reader, node, name, attribute);
+    Some(pattern)
 }

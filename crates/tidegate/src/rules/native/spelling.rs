@@ -178,6 +178,31 @@ pub(super) fn normal_form_hint(pattern: &str) -> Option<String> {
     }
 }
 
+/// The directory in a matcher that needs the slash after it: `/admin` in `{ prefix: /admin/ }`.
+#[cfg(feature = "identity")]
+pub(super) fn directory<'t>(matcher: &str, text: &'t str) -> Option<&'t str> {
+    let ends: &[&str] = match matcher {
+        "prefix" => &["/"],
+        "wildcard" => &["/*", "/"],
+        "regex" => &["/.*", "/"],
+        _ => &[],
+    };
+    let directory = ends.iter().find_map(|end| text.strip_suffix(end));
+    // The root keeps its slash.
+    directory.filter(|directory| !matches!(*directory, "" | "^" | "*" | ".*"))
+}
+
+/// A pattern for a [`directory`] and what is below it.
+#[cfg(feature = "identity")]
+pub(super) fn directory_pattern(matcher: &str, directory: &str) -> String {
+    let is_plain = !directory.contains(['{', '}', '*']);
+    match matcher {
+        "regex" => format!("{{ regex: \"{directory}(/.*)?\" }}"),
+        _ if is_plain => format!("{directory}/**"),
+        _ => "{ regex: \"...(/.*)?\" }".to_owned(),
+    }
+}
+
 /// The name in `:id`, `<id>`, `<int:id>` or `[id]`.
 fn placeholder(segment: &str) -> Option<&str> {
     let between = |open, close| segment.strip_prefix(open)?.strip_suffix(close);
@@ -279,6 +304,37 @@ mod tests {
         ] {
             let found = normal_form_hint(path).unwrap_or_default();
             assert!(found.contains(hint), "{path}: {found}");
+        }
+    }
+
+    #[cfg(feature = "identity")]
+    #[test]
+    fn directories() {
+        for (matcher, text, pattern) in [
+            ("prefix", "/admin/", "/admin/**"),
+            ("prefix", "/a*b/", "{ regex: \"...(/.*)?\" }"),
+            ("wildcard", "/admin/*", "/admin/**"),
+            ("wildcard", "/admin/", "/admin/**"),
+            ("wildcard", "*/admin/*", "{ regex: \"...(/.*)?\" }"),
+            ("regex", "/v[0-9]/.*", "{ regex: \"/v[0-9](/.*)?\" }"),
+            ("regex", "/admin/", "{ regex: \"/admin(/.*)?\" }"),
+        ] {
+            let found = directory(matcher, text).map(|directory| directory_pattern(matcher, directory));
+            assert_eq!(found.as_deref(), Some(pattern), "{matcher} {text}");
+        }
+        for (matcher, text) in [
+            ("prefix", "/"),
+            ("prefix", "/admin"),
+            ("wildcard", "/*"),
+            ("wildcard", "*/"),
+            ("wildcard", "/admin*"),
+            ("regex", "/.*"),
+            ("regex", "^/.*"),
+            ("regex", "/admin/.+"),
+            ("regex", "/admin(/.*)?"),
+            ("exact", "/admin/"),
+        ] {
+            assert_eq!(directory(matcher, text), None, "{matcher} {text}");
         }
     }
 

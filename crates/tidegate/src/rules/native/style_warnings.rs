@@ -57,6 +57,23 @@ fn warn_path_form(reader: &mut Reader<'_>, node: &Node, attribute: &Attribute, p
     reader.push(Diagnostic::warning("path-not-normal", node.span, message).hint(hint));
 }
 
+/// Warns about a matcher that needs the slash after a directory, which the normal form of its path does not have.
+#[cfg(feature = "identity")]
+pub(super) fn warn_directory(reader: &mut Reader<'_>, node: &Node, matcher: &str, attribute: &Attribute) {
+    let Some(text) = node.text().filter(|_| *attribute == Attribute::Path) else { return };
+    let Some(directory) = spelling::directory(matcher, text) else { return };
+    let (shown, pattern) = (printable(directory), spelling::directory_pattern(matcher, directory));
+    let message = format!(
+        "forward auth and layers normalize paths before they compare them, so `{shown}/` becomes `{shown}` there, which this does not match"
+    );
+    let hint = format!(
+        "write `{}`, which matches the directory and what is below it. Or else, to match only what is below it, end a regex \
+         with `/.+`",
+        printable(&pattern)
+    );
+    reader.push(Diagnostic::warning("path-not-normal", node.span, message).hint(hint));
+}
+
 /// Warns about a block of addresses for an attribute that is compared as text, so that no address matches it.
 fn warn_block_as_text(reader: &mut Reader<'_>, node: &Node, attribute: &Attribute, place: ValuePlace) {
     let Some(text) = node.text() else { return };

@@ -117,7 +117,8 @@ where
     /// Calls `report` with each sign of a wrong configuration, once, and with the limit if it is about one: headers of
     /// proxies while no proxy is trusted, one key for all requests, IPv6 addresses as text in a key.
     ///
-    /// Log it. `docs/identity.md` in the repository lists the codes.
+    /// Log it. `docs/identity.md` in the repository lists the codes. If the program sets [`PeerAddress`](super::PeerAddress)
+    /// from PROXY protocol, ignore [`SelfCheck::ForwardedUntrusted`]: the address is that of the client already.
     #[must_use]
     pub fn on_self_check(self, report: impl Fn(SelfCheck, Option<&str>) + Send + Sync + 'static) -> Self
     where
@@ -171,7 +172,8 @@ where
     /// Calls `report` with each sign of a wrong configuration, once, and with the limit if it is about one: headers of
     /// proxies while no proxy is trusted, one key for all requests, IPv6 addresses as text in a key.
     ///
-    /// Log it. `docs/identity.md` in the repository lists the codes.
+    /// Log it. `docs/identity.md` in the repository lists the codes. If the program sets [`PeerAddress`](super::PeerAddress)
+    /// from PROXY protocol, ignore [`SelfCheck::ForwardedUntrusted`]: the address is that of the client already.
     #[must_use]
     pub fn on_self_check(self, report: impl Fn(SelfCheck, Option<&str>) + Send + Sync + 'static) -> Self {
         self.with_decide(|decide| decide.self_check = Some(SelfCheckHook::new(report)))

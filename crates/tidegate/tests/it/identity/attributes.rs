@@ -55,6 +55,11 @@ fn hosts_have_one_spelling() {
         ("/", "", None),
         // As RFC 9112 says, the header does not count then.
         ("http://user@example.net:80/", "example.org", Some("example.net")),
+        // It has no host, so that the header does.
+        ("http:///login", "example.org", Some("example.org")),
+        ("http://:80/", "example.org", Some("example.org")),
+        ("http://user@/", "example.org", Some("example.org")),
+        ("http:///login", "", None),
     ] {
         let request =
             HttpRequest { target: Some(target.as_bytes()), host: Some(host.as_bytes()), ..request(none) };

@@ -60,7 +60,32 @@ fn spellings_and_their_normal_form() {
         ("/%", "encoding"),
         ("/%u006cogin", "encoding"),
         ("/%+6login", "encoding"),
+        // Overlong: two to six bytes for `l`.
         ("/%c1%acogin", "encoding"),
+        ("/%e0%81%acogin", "encoding"),
+        ("/%f0%80%81%acogin", "encoding"),
+        ("/%f8%80%80%81%acogin", "encoding"),
+        ("/%fc%80%80%80%81%acogin", "encoding"),
+        // The bounds of what UTF-8 has.
+        ("/%df%bf", "/%DF%BF"),
+        ("/%e0%9f%bf", "encoding"),
+        ("/%e0%a0%80", "/%E0%A0%80"),
+        ("/%f0%8f%bf%bf", "encoding"),
+        ("/%f0%90%80%80", "/%F0%90%80%80"),
+        ("/%f4%8f%bf%bf", "/%F4%8F%BF%BF"),
+        ("/%f4%90%80%80", "encoding"),
+        // Surrogates: a second encoding of characters that have four bytes.
+        ("/%ed%9f%bf", "/%ED%9F%BF"),
+        ("/%ed%a0%80", "encoding"),
+        ("/%ed%a0%bd%ed%b8%80", "encoding"),
+        // Bytes that some upstreams leave out.
+        ("/login%ff", "encoding"),
+        ("/lo%e9gin", "encoding"),
+        ("/%80login", "encoding"),
+        ("/%c3/%a9", "encoding"),
+        ("/%c3;%a9", "encoding"),
+        // Half of it is encoded.
+        ("/caf\u{e9}/caf%c3%a9", "/caf%C3%A9/caf%C3%A9"),
         ("/a/..;/login", "dot_segment"),
         ("/a/.;x/login", "dot_segment"),
         ("/login//..", "dot_segment"),
@@ -93,20 +118,35 @@ struct Upstream {
     takes_backslashes_for_slashes: bool,
     decodes_before_dots: bool,
     resolves_dots: bool,
+    text_decoder: TextDecoder,
+}
+
+/// How an upstream turns bytes into text.
+#[derive(Clone, Copy, Debug)]
+enum TextDecoder {
+    Latin1,
+    /// UTF-8 without checks: it takes overlong encodings.
+    LaxUtf8,
+    /// UTF-8 without the bytes that are invalid.
+    Utf8WithoutInvalid,
 }
 
 impl Upstream {
     fn all() -> impl Iterator<Item = Self> {
-        (0..64_u8).map(|bits| {
-            let is = |bit: u8| bits >> bit & 1 == 1;
-            Self {
-                removes_parameters: is(0),
-                merges_slashes: is(1),
-                decodes_slashes: is(2),
-                takes_backslashes_for_slashes: is(3),
-                decodes_before_dots: is(4),
-                resolves_dots: is(5),
-            }
+        let decoders = [TextDecoder::Latin1, TextDecoder::LaxUtf8, TextDecoder::Utf8WithoutInvalid];
+        decoders.into_iter().flat_map(|text_decoder| {
+            (0..64_u8).map(move |bits| {
+                let is = |bit: u8| bits >> bit & 1 == 1;
+                Self {
+                    text_decoder,
+                    removes_parameters: is(0),
+                    merges_slashes: is(1),
+                    decodes_slashes: is(2),
+                    takes_backslashes_for_slashes: is(3),
+                    decodes_before_dots: is(4),
+                    resolves_dots: is(5),
+                }
+            })
         })
     }
 
@@ -140,16 +180,38 @@ impl Upstream {
 
     fn decode(self, path: &str) -> Option<String> {
         let mut parts = path.split('%');
-        let mut decoded = parts.next()?.to_owned();
+        let mut decoded = parts.next()?.as_bytes().to_vec();
         for part in parts {
-            let byte = u8::from_str_radix(part.get(..2)?, 16).ok()?;
-            match char::from(byte) {
-                '/' if !self.decodes_slashes => decoded.push_str("%2F"),
-                character => decoded.push(character),
+            match u8::from_str_radix(part.get(..2)?, 16).ok()? {
+                b'/' if !self.decodes_slashes => decoded.extend(b"%2F"),
+                byte => decoded.push(byte),
             }
-            decoded.push_str(&part[2..]);
+            decoded.extend(&part.as_bytes()[2..]);
         }
-        Some(decoded)
+        Some(self.text_decoder.decode(&decoded))
+    }
+}
+
+impl TextDecoder {
+    fn decode(self, bytes: &[u8]) -> String {
+        match self {
+            Self::Latin1 => bytes.iter().copied().map(char::from).collect(),
+            Self::Utf8WithoutInvalid => {
+                String::from_utf8_lossy(bytes).replace(char::REPLACEMENT_CHARACTER, "")
+            }
+            Self::LaxUtf8 => {
+                let (mut text, mut rest) = (String::new(), bytes.iter());
+                while let Some(&first) = rest.next() {
+                    let length = first.leading_ones();
+                    let start = if length == 0 { first } else { first & (0x7f_u8 >> length.min(7)) };
+                    let following = rest.by_ref().take(length.saturating_sub(1) as usize);
+                    let code =
+                        following.fold(u32::from(start), |code, byte| code << 6 | u32::from(byte & 0x3f));
+                    text.push(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER));
+                }
+                text
+            }
+        }
     }
 }
 
@@ -165,13 +227,45 @@ fn spelled(text: &'static str) -> impl Strategy<Value = String> {
     text.bytes().map(character).collect::<Vec<_>>().prop_map(|characters| characters.concat())
 }
 
+/// An overlong encoding of an ASCII character, with up to six bytes.
+fn overlong(character: u8, bytes: u32) -> String {
+    let first = !(0xff_u8 >> bytes) | if bytes == 2 { character >> 6 } else { 0 };
+    let following = (1..bytes).rev().map(|index| match index {
+        1 => character & 0x3f,
+        2 => character >> 6,
+        _ => 0,
+    });
+    let all = std::iter::once(first).chain(following.map(|bits| 0x80 | bits));
+    all.map(|byte| format!("%{byte:02x}")).collect()
+}
+
+/// As [`spelled`], and perhaps with one character that is overlong, or with bytes that are not UTF-8.
+fn hostile(text: &'static str) -> impl Strategy<Value = String> {
+    let invalid = prop::sample::select(vec!["%ff", "%e9", "%80", "%c3", "%ed%a0%80"]);
+    let one_overlong = (0..text.len(), 2..=6_u32).prop_map(|(index, bytes)| {
+        let (before, from) = text.split_at(index);
+        format!("{before}{}{}", overlong(from.as_bytes()[0], bytes), &from[1..])
+    });
+    let with_invalid = (0..=text.len(), invalid).prop_map(|(index, invalid)| {
+        let (before, after) = text.split_at(index);
+        format!("{before}{invalid}{after}")
+    });
+    prop_oneof![8 => spelled(text), 1 => one_overlong, 1 => with_invalid]
+}
+
+#[test]
+fn overlong_encodings_of_a_letter() {
+    let spellings = (2..=6).map(|bytes| overlong(b'l', bytes)).collect::<Vec<_>>();
+    assert_eq!(spellings, ["%c1%ac", "%e0%81%ac", "%f0%80%81%ac", "%f8%80%80%81%ac", "%fc%80%80%80%81%ac"]);
+}
+
 /// A segment of a hostile path.
 fn segment() -> impl Strategy<Value = String> {
     let name = prop_oneof![
-        4 => spelled("login"),
-        4 => spelled(".."),
+        4 => hostile("login"),
+        4 => hostile(".."),
         3 => Just(String::new()),
-        1 => spelled("."),
+        1 => hostile("."),
         1 => spelled("x"),
     ];
     let parameters =
@@ -218,7 +312,10 @@ proptest! {
     }
 
     #[test]
-    fn the_normal_form_is_normal(target in prop::collection::vec(any::<u8>(), 0..24), start in "(/|http://a)") {
+    fn the_normal_form_is_normal(
+        target in prop_oneof![prop::collection::vec(any::<u8>(), 0..24), "\\PC{0,24}".prop_map(String::into_bytes)],
+        start in "(/|http://a)",
+    ) {
         let target = [start.as_bytes(), &target].concat();
         if let Ok(path) = normal_path(&target) {
             let again = normal_path(path.as_bytes());

@@ -1,12 +1,17 @@
 //! The cache of a client, on a manual clock.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::io;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Method, Request, Response};
-use http_body_util::{Empty, Full};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http_body::{Body, Frame};
+use http_body_util::{BodyExt as _, Empty, Full};
 use tidegate::tower::client::CacheLayer;
 use tidegate::{ManualClock, Timestamp};
 use tower::{Layer, service_fn};
@@ -175,6 +180,58 @@ async fn a_response_that_is_not_read_to_the_end_is_not_stored() {
     let service = CacheLayer::new().clock(clock()).layer(service);
     for expected in ["1", "2"] {
         assert_eq!(text(call(&service, get("http://api/x")).await).await, expected);
+    }
+}
+
+/// A body of these frames.
+struct Frames(VecDeque<io::Result<Frame<Bytes>>>);
+
+impl Body for Frames {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        Poll::Ready(self.0.pop_front())
+    }
+}
+
+#[tokio::test]
+async fn a_response_whose_body_fails_is_not_stored() {
+    let failing = service_fn(|_: EmptyRequest| {
+        let frames = [Ok(Frame::data(Bytes::from("half"))), Err(io::Error::other("reset"))];
+        let response = Response::builder().header("cache-control", "max-age=60");
+        std::future::ready(Ok::<_, Infallible>(response.body(Frames(frames.into())).unwrap()))
+    });
+    let service = CacheLayer::new().clock(clock()).layer(failing);
+    for _ in 0..2 {
+        let mut body = call(&service, get("http://api/x")).await.into_body();
+        assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "half");
+        assert!(body.frame().await.unwrap().is_err(), "from the server, not from the cache");
+        assert!(body.frame().await.is_none());
+    }
+}
+
+/// The headers of a 304 are for the caller, also if they forbid to store the response.
+#[tokio::test]
+async fn a_304_passes_on_its_headers() {
+    for more in ["x-more", "set-cookie"] {
+        let service = service_fn(move |request: EmptyRequest| {
+            let response = Response::builder().header("etag", "\"1\"").header("connection", "close");
+            let response = match request.headers().contains_key("if-none-match") {
+                true => response.status(304).header(more, "two").body(Full::<Bytes>::default()),
+                false => response.header("x-more", "one").body(Full::from("text")),
+            };
+            std::future::ready(Ok::<_, Infallible>(response.unwrap()))
+        });
+        let service = CacheLayer::new().clock(clock()).layer(service);
+        text(call(&service, get("http://api/x")).await).await;
+        let confirmed = call(&service, get("http://api/x")).await;
+        assert_eq!(
+            (confirmed.status(), &confirmed.headers()[more]),
+            (StatusCode::OK, &HeaderValue::from_static("two"))
+        );
+        assert!(!confirmed.headers().contains_key("connection"));
+        assert_eq!(text(confirmed).await, "text");
     }
 }
 

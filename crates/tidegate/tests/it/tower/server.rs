@@ -512,7 +512,7 @@ rules:
         ] {
             assert_eq!(call(&service, get(path)).await.status(), 429, "{path}");
         }
-        for path in ["/%2flogin", "/login%00", "/a%5c..%5clogin"] {
+        for path in ["/%2flogin", "/login%00", "/a%5c..%5clogin", "/%e0%81%acogin", "/%f0%80%81%acogin"] {
             let refused = call(&service, get(path)).await;
             assert_eq!(refused.status(), 400, "{path}");
             assert!(text(refused).await.contains("Bad Request"));

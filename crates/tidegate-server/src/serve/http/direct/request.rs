@@ -18,6 +18,8 @@ const METHOD: &str = "POST";
 const PATH: &str = "/v1/check";
 /// Minor version of HTTP/1.1.
 const VERSION: u8 = 1;
+/// Methods whose replies have no body, whatever `content-length` says.
+const METHODS_WITHOUT_REPLY_BODY: [&str; 2] = ["HEAD", "CONNECT"];
 
 /// What the input starts with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +82,8 @@ pub(super) fn read_request<'i, 'h>(
         Ok(httparse::Status::Partial) if input.len() < REQUEST_BYTES_MAX => return Arrived::PartOfHead,
         _ => return Arrived::Other,
     };
-    if head.version != Some(VERSION) {
+    let has_reply_body = head.method.is_some_and(|method| !METHODS_WITHOUT_REPLY_BODY.contains(&method));
+    if head.version != Some(VERSION) || !has_reply_body {
         return Arrived::Other;
     }
     if (head.method, head.path) != (Some(METHOD), Some(PATH)) {

@@ -107,6 +107,8 @@ fn a_proxy_asks() {
     let by_method = head.replace("GET", "PURGE");
     assert_arrived(&by_method, authorize(DenyStatus::Real, by_method.len()));
     for (part, other) in [
+        ("GET", "HEAD"),
+        ("GET", "CONNECT"),
         ("authorize", "authorize/"),
         ("authorize", "authorize?deny_status=200"),
         ("authorize", "authorize?x"),

@@ -26,6 +26,7 @@ use tidegate::rules::{Descriptor, Request};
 use tidegate::{DecideOutput, EngineError};
 use tidegate_core::rules::headers::policy_name;
 
+use super::proxy_protocol::ProxyProtocol;
 use super::reply::{ErrorReply, Reply};
 use crate::serve::settings::ForwardAuthSource;
 use crate::serve::{App, Protocol, SharedInstant};
@@ -53,13 +54,22 @@ pub struct ForwardAuth {
     source: ForwardAuthSource,
     /// Where the attributes come from.
     identity: Identity,
+    /// Whether connections say who the client is, so that no header has to.
+    proxy_protocol: ProxyProtocol,
     self_checks: SelfChecks,
 }
 
 impl ForwardAuth {
     /// By the rules of this domain.
     pub fn new(domain: &str, source: ForwardAuthSource, identity: Identity) -> Self {
-        Self { domain: domain.into(), source, identity, self_checks: SelfChecks::default() }
+        let (proxy_protocol, self_checks) = (ProxyProtocol::default(), SelfChecks::default());
+        Self { domain: domain.into(), source, identity, proxy_protocol, self_checks }
+    }
+
+    /// Sets whether the connections to the listener begin with a header of the PROXY protocol.
+    #[must_use]
+    pub fn with_proxy_protocol(self, proxy_protocol: ProxyProtocol) -> Self {
+        Self { proxy_protocol, ..self }
     }
 
     /// The attributes of the client's request. `rules` name the headers that are needed.
@@ -70,8 +80,9 @@ impl ForwardAuth {
         rules: &'a ActiveRules,
         now: Timestamp,
     ) -> Result<Attributes<'a>, OriginalRequestError> {
-        if let Some(found) =
-            self.self_checks.observe_headers(self.identity.client_address_settings(), headers)
+        if self.proxy_protocol == ProxyProtocol::Off
+            && let Some(found) =
+                self.self_checks.observe_headers(self.identity.client_address_settings(), headers)
         {
             tracing::warn!(code = found.code(), "{found}");
         }

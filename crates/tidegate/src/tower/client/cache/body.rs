@@ -76,9 +76,17 @@ impl<B: Body> Body for CacheBody<B> {
             }
             BodyKindProject::Received { body, recording } => (body, recording),
         };
-        let Some(frame) = ready!(body.as_mut().poll_frame(context)?) else {
-            recording.take().into_iter().for_each(Recording::finish);
-            return Poll::Ready(None);
+        let frame = match ready!(body.as_mut().poll_frame(context)) {
+            Some(Ok(frame)) => frame,
+            Some(Err(error)) => {
+                // The end of the body may follow, but it is not whole.
+                *recording = None;
+                return Poll::Ready(Some(Err(error)));
+            }
+            None => {
+                recording.take().into_iter().for_each(Recording::finish);
+                return Poll::Ready(None);
+            }
         };
         let frame = frame.map_data(|mut data| data.copy_to_bytes(data.remaining()));
         match (frame.data_ref(), recording.as_mut()) {

@@ -117,15 +117,11 @@ impl Entry {
         etag.or(modified).map(drop)
     }
 
-    /// The entry after the server has confirmed it with a 304.
-    pub fn refreshed(
-        &self,
-        not_modified: &ResponseParts,
-        request: &CacheableRequest,
-        now: Timestamp,
-    ) -> Option<Self> {
+    /// The head of the response after the server has confirmed it with a 304, whose headers take precedence.
+    pub fn confirmed_parts(&self, not_modified: &ResponseParts) -> ResponseParts {
         let mut parts = self.parts.clone();
-        for name in not_modified.headers.keys().filter(|name| **name != CONTENT_LENGTH) {
+        let is_of_response = |name: &&HeaderName| **name != CONTENT_LENGTH && !HOP_BY_HOP.contains(name);
+        for name in not_modified.headers.keys().filter(is_of_response) {
             parts.headers.remove(name);
             for value in not_modified.headers.get_all(name) {
                 parts.headers.append(name, value.clone());
@@ -135,8 +131,7 @@ impl Entry {
         if !not_modified.headers.contains_key(AGE) {
             parts.headers.remove(AGE);
         }
-        let body = self.body.clone();
-        Some(Self { body, ..Self::new(&parts, request, now)? })
+        parts
     }
 
     /// The head of a response from the cache, with its age.

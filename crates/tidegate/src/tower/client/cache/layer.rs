@@ -138,15 +138,17 @@ where
     let now = clock.now();
     let (parts, body) = response.into_parts();
     if let (StatusCode::NOT_MODIFIED, Some(entry)) = (parts.status, validated) {
-        return Ok(match entry.refreshed(&parts, &cacheable, now) {
-            Some(refreshed) => {
+        let (parts, body) = (entry.confirmed_parts(&parts), entry.body);
+        return Ok(match Entry::new(&parts, &cacheable, now) {
+            Some(mut refreshed) => {
+                refreshed.body = body;
                 store.insert(cacheable.key, refreshed.clone());
                 stored_response(&refreshed, &clock)
             }
             // The server now forbids to store it. The caller gets it once more.
             None => {
                 store.remove(&cacheable.key);
-                stored_response(&entry, &clock)
+                Response::from_parts(parts, CacheBody::stored(body))
             }
         });
     }
