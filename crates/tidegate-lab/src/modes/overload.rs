@@ -33,12 +33,14 @@ const STEP: Duration = Duration::from_millis(1);
 /// Longer than the life of a lease, which is a tenth of the window.
 const STOPPED_NS: u64 = 1_500_000_000;
 
-/// What happens to the last node in the middle of the second window.
+/// What happens to the last node in the second window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     None,
     Killed,
     Stopped,
+    /// It continues in the third window, with what it had in the second.
+    StoppedOverEdge,
 }
 
 struct Case {
@@ -69,7 +71,13 @@ struct Tally {
 pub(super) fn run(measurement: &ModesMeasurement, scratch: &ScratchDir) -> Result<(), String> {
     let mut results = Vec::new();
     let modes = [CountedIn::Strict, CountedIn::Leased, CountedIn::Eventual];
-    let kinds = [(2, Fault::None), (10, Fault::None), (10, Fault::Killed), (10, Fault::Stopped)];
+    let kinds = [
+        (2, Fault::None),
+        (10, Fault::None),
+        (10, Fault::Killed),
+        (10, Fault::Stopped),
+        (10, Fault::StoppedOverEdge),
+    ];
     let bar = turns_bar(modes.len() * kinds.len());
     for counted in modes {
         for (overload, fault) in kinds {
@@ -134,19 +142,23 @@ impl Case {
         first_window: u64,
         clock: &SystemClock,
     ) -> Result<Option<SentToRedis>, String> {
-        let middle_ns = (first_window + 1) * WINDOW_NS + WINDOW_NS / 10;
+        let into_ns = match self.fault {
+            Fault::StoppedOverEdge => WINDOW_NS - STOPPED_NS / 2,
+            _ => WINDOW_NS / 10,
+        };
+        let at_ns = (first_window + 1) * WINDOW_NS + into_ns;
         match self.fault {
             Fault::None => {}
             Fault::Killed => {
-                wait_until(clock, middle_ns);
+                wait_until(clock, at_ns);
                 let sent = node.sent()?;
                 node.signal(Signal::Kill)?;
                 return Ok(Some(sent));
             }
-            Fault::Stopped => {
-                wait_until(clock, middle_ns);
+            Fault::Stopped | Fault::StoppedOverEdge => {
+                wait_until(clock, at_ns);
                 node.signal(Signal::Stop)?;
-                wait_until(clock, middle_ns + STOPPED_NS);
+                wait_until(clock, at_ns + STOPPED_NS);
                 node.signal(Signal::Continue)?;
             }
         }
@@ -158,6 +170,7 @@ impl Case {
             Fault::None => "",
             Fault::Killed => ", a node killed",
             Fault::Stopped => ", a node stopped for 1.5 s",
+            Fault::StoppedOverEdge => ", a node stopped for 1.5 s over the end of a window",
         };
         format!("{}, {} x the limit{fault}", self.counted.name(), self.overload)
     }

@@ -11,7 +11,7 @@
 //! | leased, sliding_window | the algorithm's bound for units dated up to T early | `sliding_window.rs` |
 //! | eventual, all | for each decision of a node from memory: the algorithm's bound, plus the units of other nodes that the node cannot know; overshoot stays counted in buckets, and in fixed windows with `carry` | `eventual.rs` |
 //! | eventual, fixed_window | no denial from memory while less than L was admitted in the window and carried over, if no clock was set; counts that timed out may count twice | `denials.rs` |
-//! | eventual, all | without faults: the stated bound, that of the algorithm + (N - 1) λ (2T + d) | `stated.rs` |
+//! | eventual, all | without faults: the stated bound, that of the algorithm + (N - 1) λ (2T + d), with a tick for each T | `stated.rs` |
 //! | eventual, all | without faults: units are counted in the shared store at most T after they were admitted, plus ticks and messages | `syncs.rs` |
 //! | degraded answers | the algorithm's bound with the node's share of the limit, by the node's clock | those above |
 //! | all, after the fleet has healed | what the limit gives is admitted, also if another node had leased it until T before; no node admits more | `probes.rs` |

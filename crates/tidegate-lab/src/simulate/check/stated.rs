@@ -1,7 +1,7 @@
 //! The bound of mode eventual as `docs/modes.md` states it.
 //!
 //! In a healthy fleet, what counts is at most what the algorithm allows + (N - 1) λ (2T + d): a node does not know what the
-//! other nodes admitted in the last 2T + d. λ (2T + d) is the most that one node admitted in a span of that length.
+//! other nodes admitted in the last 2T + d. λ (2T + d) is the most that one node admitted in a span of that length. Pushes wait for ticks, so a tick is added to each T.
 //!
 //! Units that were admitted within a message of the end of a window are not counted: a node may take one window for the
 //! other.
@@ -9,11 +9,12 @@
 use std::collections::VecDeque;
 
 use super::eventual::{Instant, Usage};
-use super::syncs::{is_healthy, message_ns_max, shared_within_ns};
-use super::{Bound, Violation};
+use super::syncs::{is_healthy, message_ns_max};
+use super::{Bound, Violation, longest_life_ns};
 use crate::simulate::owned_ask::SimKey;
 use crate::simulate::record::{Happening, Record};
 use crate::simulate::scenario::Scenario;
+use crate::simulate::world::TICK_NS;
 
 pub(super) fn check(
     scenario: &Scenario,
@@ -26,8 +27,8 @@ pub(super) fn check(
     }
     let clock = &scenario.servers[scenario.server_of(key.entity)];
     let (window_ns, edge_ns) = (bound.rule.window_ns, message_ns_max(scenario));
-    // The push of another node, and the next one of this node.
-    let unknown_ns = 2 * shared_within_ns(scenario, bound);
+    // The push of another node and the next one of this node, each up to a tick late, and a round trip.
+    let unknown_ns = 2 * (longest_life_ns(bound.rule) + TICK_NS) + 2 * message_ns_max(scenario);
     let excess = (scenario.nodes as u64 - 1) * most_of_one_node(scenario, record, key, unknown_ns);
     let mut usage = Usage::default();
     for (number, (at_ns, happening)) in record.happenings.iter().enumerate() {

@@ -144,7 +144,8 @@ fn write_modes(page: &mut Exposition, stats: &ModeStats) {
 /// The most used key of each limit with the mode leased or eventual.
 fn write_usage(page: &mut Exposition, app: &App, ratios: &[(CounterId, f64)]) {
     let name = "tidegate_mode_usage_ratio";
-    let help = "Units of all nodes divided by the limit, for the key that has used most of it, as far as this node knows. \
+    let help = "Units of all nodes divided by the limit, for the key that has used most of it in the present window or the one \
+                before, as far as this node knows. \
                 More than 1 is over the limit.";
     page.family(name, MetricType::Gauge, help);
     if ratios.is_empty() {
