@@ -280,3 +280,28 @@ def test_an_override_expires_although_the_clock_steps_back(tidegate, parts, tmp_
     change(server, "POST", "v1/ban", {"key": {"user": "bob"}, "for": "2s"})
     assert status(server, "bob") == 429
     wait_for("the later ban ends", lambda: status(server, "bob") == 200)
+
+
+def test_bans_on_a_member_that_answers_apply_while_another_is_away(fleet, binary, redis_server, tmp_path):
+    members = [redis_server() for _ in range(2)]
+    ring = "redis+ring://" + ",".join(member.address for member in members)
+    # Generous, because the machine may stop for a while.
+    flags = ["--override-timeout", "400ms"]
+    editor = fleet(RULES, ring, servers=1, flags=flags).servers[0]
+    users = [f"user-{number}" for number in range(200)]
+    path = tmp_path / "bans.csv"
+    path.write_text("".join(["domain,rule,key.user,blocked\n", *(f"api,per-user,{user},true\n" for user in users)]))
+    subprocess.run(import_command(binary, editor, path), check=True, timeout=DEADLINE_S)
+
+    def banned_at(member):
+        values = [key for key in member.keys("tg:1config*") if key.endswith("values")]
+        return {name.rpartition("user=")[2] for key in values for name in member.ask("HKEYS", key)}
+
+    [live, lost] = [banned_at(member) for member in members]
+    assert live | lost == set(users) and min(len(live), len(lost)) > 20, (len(live), len(lost))
+    # It has not read any of them.
+    node = fleet(RULES, ring, servers=1, flags=flags).servers[0]
+    members[1].kill()
+    statuses = {user: status(node, user) for user in users}
+    assert {statuses[user] for user in live} == {429}, statuses
+    assert {statuses[user] for user in lost} == {200}, statuses

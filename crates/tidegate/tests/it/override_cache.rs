@@ -36,6 +36,13 @@ struct TestStore {
     feed_reads: AtomicUsize,
     reads: AtomicUsize,
     is_away: AtomicBool,
+    /// Reads of keys of this shard fail.
+    away_shard: AtomicUsize,
+}
+
+/// Keys that end in 7 are in a shard of their own.
+fn shard_of(key: &str) -> usize {
+    usize::from(key.ends_with('7'))
 }
 
 impl TestStore {
@@ -53,6 +60,7 @@ impl TestStore {
             feed_reads: AtomicUsize::new(0),
             reads: AtomicUsize::new(0),
             is_away: AtomicBool::new(false),
+            away_shard: AtomicUsize::new(usize::MAX),
         })
     }
 
@@ -69,6 +77,9 @@ impl ConfigStore for TestStore {
         Box::pin(async move {
             self.reads.fetch_add(1, Ordering::SeqCst);
             self.check()?;
+            if shard_of(key) == self.away_shard.load(Ordering::SeqCst) {
+                return Err(ConfigStoreError::Unavailable("its server is stopped".into()));
+            }
             let entry = self.inner.get(key).await;
             self.permits.acquire().await.expect("never closed").forget();
             entry
@@ -93,6 +104,10 @@ impl ConfigStore for TestStore {
 
     fn latest(&self) -> ConfigFuture<'_, ConfigVersion> {
         Box::pin(async move { self.check().map(|()| self.inner.latest())?.await })
+    }
+
+    fn shard_of(&self, key: &str) -> usize {
+        shard_of(key)
     }
 
     fn kind(&self) -> &'static str {
@@ -320,6 +335,27 @@ fn what_is_known_stays_in_use_while_the_store_is_away() {
         node.follow().await;
         assert_eq!(node.remaining("waits", "1").await, 97);
         assert_eq!(node.remaining("waits", "2").await, 48);
+    });
+}
+
+/// A server of the config store is away. The keys of the others may be blocked.
+#[test]
+fn a_shard_that_is_away_does_not_hide_the_others() {
+    runtime().block_on(async {
+        let node = Node::new(&TestStore::new(), LONG);
+        let users = (10..50).map(|user: u32| user.to_string());
+        let record = br#"{"v":1,"overrides":[{"limit":50}]}"#;
+        let key = |user: String| put(&format!("o\u{1f}api\u{1f}a\u{1f}user={user}"), record);
+        node.store.write(&users.clone().map(key).collect::<Vec<_>>()).await.unwrap();
+        node.follow().await;
+        node.store.away_shard.store(1, Ordering::SeqCst);
+        let reads = node.reads();
+        for user in users {
+            let expected = if shard_of(&user) == 1 { 4 } else { 49 };
+            assert_eq!(node.remaining("waits", &user).await, expected, "{user}");
+        }
+        // Each key of the others, and the first key of this shard.
+        assert_eq!((node.reads() - reads, node.cache.stats().load_errors), (37, 1));
     });
 }
 
