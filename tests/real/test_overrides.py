@@ -3,6 +3,7 @@
 import json
 import re
 import signal
+import socket
 import subprocess
 import time
 
@@ -305,3 +306,20 @@ def test_bans_on_a_member_that_answers_apply_while_another_is_away(fleet, binary
     statuses = {user: status(node, user) for user in users}
     assert {statuses[user] for user in live} == {429}, statuses
     assert {statuses[user] for user in lost} == {200}, statuses
+
+
+def test_an_edit_whose_client_goes_away_has_an_audit_line(fleet, redis_server):
+    redis = redis_server()
+    node = fleet(RULES, redis.url, servers=1, timeout="10s").servers[0]
+    ban(node, "ann")
+    redis.pause()
+    try:
+        connection = socket.create_connection(node.admin.removeprefix("http://").split(":"), timeout=DEADLINE_S)
+        body = json.dumps({"key": {"user": "bob"}, "status": 403})
+        head = f"host: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: {len(body)}"
+        connection.sendall(f"POST /v1/ban HTTP/1.1\r\n{head}\r\n\r\n{body}".encode())
+        connection.close()
+    finally:
+        redis.resume()
+    wait_for("both bans have a line", lambda: node.process.stderr().count("override changed") == 2)
+    assert status(node, "bob") == 403
