@@ -730,6 +730,32 @@ fn the_wait_for_overrides_is_part_of_the_deadline() {
     });
 }
 
+/// Else the counters could not be asked any more.
+#[test]
+fn the_wait_for_overrides_leaves_half_of_the_time_to_the_counters() {
+    runtime().block_on(async {
+        let store = TestStore::new();
+        let node = Node::new(&store, LONG);
+        node.try_set("a", "1", &limit_of(100)).await.unwrap();
+        // It has read no key.
+        let node = Node::new(&store, LONG);
+        node.follow().await;
+        node.allow_reads(0);
+        let clock = ManualClock::default();
+        let remote = FakeStore::new(clock.clone()).with_timeout(Duration::from_millis(100));
+        let node_store = NodeStore::shared(Arc::new(remote), Arc::new(MemoryStore::bounded(1 << 20)));
+        let domains = rules::parse("rules.yaml", RULES).unwrap().domains;
+        let engine = Engine::with_store(domains, node_store, clock).unwrap();
+        let engine = engine.with_overrides(Arc::clone(&node.cache));
+        let entries = [Entry { key: "kind", value: "waits" }, Entry { key: "user", value: "1" }];
+        let request = Request { domain: "api", descriptors: &[Descriptor::new(&entries, 1)] };
+        let deciding = async { [engine.decide(&request).await, engine.check(&request).await] };
+        let decided = tokio::time::timeout(LONG / 2, deciding).await.expect("the wait is bounded");
+        assert_eq!(decided.map(|output| output.unwrap().answer.remaining), [4, 3]);
+        node.allow_all_reads();
+    });
+}
+
 /// A flood of new keys does not start reads without bound. Further keys are decided by the rule.
 #[test]
 fn reads_in_progress_are_bounded() {
