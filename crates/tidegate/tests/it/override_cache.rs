@@ -423,6 +423,36 @@ fn a_record_that_cannot_be_read_is_reported_and_not_used() {
 }
 
 #[test]
+fn a_damaged_record_can_be_deleted_but_not_unblocked() {
+    runtime().block_on(async {
+        let node = Node::new(&TestStore::new(), LONG);
+        node.follow().await;
+        let key = "o\u{1f}api\u{1f}a\u{1f}user=1";
+        let (rules, now) = (node.engine.rules().clone(), node.engine.clock().now());
+        let editor = OverrideEditor::new(&node.cache, &rules);
+        let damage = async || node.store.write(&[put(key, b"{}")]).await.unwrap();
+        damage().await;
+        let refused = editor.unblock(&place("a", "1")).await;
+        assert!(
+            matches!(&refused, Err(EditError::Refused(reason)) if reason.contains("damaged") && reason.contains("(hint: ")),
+            "{refused:?}"
+        );
+        assert!(node.store.get(key).await.unwrap().is_some());
+        let deleted = editor.delete(&place("a", "1"), None, now).await.unwrap();
+        assert!(deleted.was_damaged && deleted.before.is_none(), "{deleted:?}");
+        assert_eq!(node.store.get(key).await.unwrap(), None);
+        assert_eq!(editor.delete(&place("a", "1"), None, now).await, Err(EditError::NotFound));
+        damage().await;
+        assert!(editor.set(&place("a", "1"), &limit_of(7), None, now).await.unwrap().was_damaged);
+        assert!(!editor.set(&place("a", "1"), &limit_of(7), None, now).await.unwrap().was_damaged);
+        damage().await;
+        node.follow().await;
+        let edited = editor.set_all(&[(place("a", "1"), limit_of(7))], now).await;
+        assert!(edited[0].as_ref().unwrap().was_damaged, "{edited:?}");
+    });
+}
+
+#[test]
 fn a_record_of_a_newer_version_is_not_overwritten() {
     runtime().block_on(async {
         let node = Node::new(&TestStore::new(), LONG);
