@@ -323,3 +323,48 @@ def test_an_edit_whose_client_goes_away_has_an_audit_line(fleet, redis_server):
         redis.resume()
     wait_for("both bans have a line", lambda: node.process.stderr().count("override changed") == 2)
     assert status(node, "bob") == 403
+
+
+def test_damaged_and_newer_records_are_reported_and_mended(fleet, binary, redis_server):
+    """Records are in the store before the node starts: one damaged, one in a newer format, and one that is whole."""
+    redis = redis_server()
+    editor = fleet(RULES, redis.url, servers=1).servers[0]
+    users = ["damaged", "newer", "whole"]
+    for user in users:
+        ban(editor, user)
+    editor.process.stop()
+    for key in redis.keys("tg:1config*values"):
+        for name, value in redis.ask("HGETALL", key).items():
+            version = value.partition(" ")[0]
+            if name.endswith("user=damaged"):
+                redis.ask("HSET", key, name, f"{version} no record")
+            elif name.endswith("user=newer"):
+                redis.ask("HSET", key, name, f'{version} {{"v":9,"overrides":[]}}')
+
+    # Generous, because the machine may stop for a while.
+    node = fleet(RULES, redis.url, servers=1, timeout="2s", flags=["--override-timeout", "1s"]).servers[0]
+    assert [status(node, user) for user in users] == [200, 200, 403]
+    wait_for("both are counted", lambda: node.metric("tidegate_override_unusable_records_total") == 2)
+    for user, problem in [("damaged", "it is damaged"), ("newer", "it has format 9")]:
+
+        def lines(user=user):
+            return [line for line in node.process.stderr().splitlines() if f"user={user}" in line]
+
+        wait_for("the log names it", lines)
+        assert len(lines()) == 1 and "ERROR" in lines()[0] and problem in lines()[0], node.process.stderr()
+
+    def operator(*words):
+        command = [binary, *words, "--admin", node.admin]
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=DEADLINE_S)
+
+    place = ["--domain", "api", "--rule", "per-user", "--key"]
+    refused = operator("unban", "user=damaged")
+    assert refused.returncode == 1 and "(hint: " in refused.stderr, refused
+    refused = operator("override", "set", *place, "user=newer", "--limit", "1")
+    assert refused.returncode == 1 and "newer version" in refused.stderr, refused
+    deleted = operator("override", "delete", *place, "user=damaged")
+    assert deleted.returncode == 0 and "was damaged" in deleted.stderr, deleted
+    wait_for("the audit log has it", lambda: "damaged_before=true" in node.process.stderr())
+    mended = operator("ban", "user=damaged")
+    assert mended.returncode == 0, mended
+    assert status(node, "damaged") == 429
