@@ -3,6 +3,7 @@
 import json
 import re
 import signal
+import socket
 import subprocess
 import time
 
@@ -280,3 +281,90 @@ def test_an_override_expires_although_the_clock_steps_back(tidegate, parts, tmp_
     change(server, "POST", "v1/ban", {"key": {"user": "bob"}, "for": "2s"})
     assert status(server, "bob") == 429
     wait_for("the later ban ends", lambda: status(server, "bob") == 200)
+
+
+def test_bans_on_a_member_that_answers_apply_while_another_is_away(fleet, binary, redis_server, tmp_path):
+    members = [redis_server() for _ in range(2)]
+    ring = "redis+ring://" + ",".join(member.address for member in members)
+    # Generous, because the machine may stop for a while.
+    flags = ["--override-timeout", "400ms"]
+    editor = fleet(RULES, ring, servers=1, flags=flags).servers[0]
+    users = [f"user-{number}" for number in range(200)]
+    path = tmp_path / "bans.csv"
+    path.write_text("".join(["domain,rule,key.user,blocked\n", *(f"api,per-user,{user},true\n" for user in users)]))
+    subprocess.run(import_command(binary, editor, path), check=True, timeout=DEADLINE_S)
+
+    def banned_at(member):
+        values = [key for key in member.keys("tg:1config*") if key.endswith("values")]
+        return {name.rpartition("user=")[2] for key in values for name in member.ask("HKEYS", key)}
+
+    [live, lost] = [banned_at(member) for member in members]
+    assert live | lost == set(users) and min(len(live), len(lost)) > 20, (len(live), len(lost))
+    # It has not read any of them.
+    node = fleet(RULES, ring, servers=1, flags=flags).servers[0]
+    members[1].kill()
+    statuses = {user: status(node, user) for user in users}
+    assert {statuses[user] for user in live} == {429}, statuses
+    assert {statuses[user] for user in lost} == {200}, statuses
+
+
+def test_an_edit_whose_client_goes_away_has_an_audit_line(fleet, redis_server):
+    redis = redis_server()
+    node = fleet(RULES, redis.url, servers=1, timeout="10s").servers[0]
+    ban(node, "ann")
+    redis.pause()
+    try:
+        connection = socket.create_connection(node.admin.removeprefix("http://").split(":"), timeout=DEADLINE_S)
+        body = json.dumps({"key": {"user": "bob"}, "status": 403})
+        head = f"host: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: {len(body)}"
+        connection.sendall(f"POST /v1/ban HTTP/1.1\r\n{head}\r\n\r\n{body}".encode())
+        connection.close()
+    finally:
+        redis.resume()
+    wait_for("both bans have a line", lambda: node.process.stderr().count("override changed") == 2)
+    assert status(node, "bob") == 403
+
+
+def test_damaged_and_newer_records_are_reported_and_mended(fleet, binary, redis_server):
+    """Records are in the store before the node starts: one damaged, one in a newer format, and one that is whole."""
+    redis = redis_server()
+    editor = fleet(RULES, redis.url, servers=1).servers[0]
+    users = ["damaged", "newer", "whole"]
+    for user in users:
+        ban(editor, user)
+    editor.process.stop()
+    for key in redis.keys("tg:1config*values"):
+        for name, value in redis.ask("HGETALL", key).items():
+            version = value.partition(" ")[0]
+            if name.endswith("user=damaged"):
+                redis.ask("HSET", key, name, f"{version} no record")
+            elif name.endswith("user=newer"):
+                redis.ask("HSET", key, name, f'{version} {{"v":9,"overrides":[]}}')
+
+    # Generous, because the machine may stop for a while.
+    node = fleet(RULES, redis.url, servers=1, timeout="2s", flags=["--override-timeout", "1s"]).servers[0]
+    assert [status(node, user) for user in users] == [200, 200, 403]
+    wait_for("both are counted", lambda: node.metric("tidegate_override_unusable_records_total") == 2)
+    for user, problem in [("damaged", "it is damaged"), ("newer", "it has format 9")]:
+
+        def lines(user=user):
+            return [line for line in node.process.stderr().splitlines() if f"user={user}" in line]
+
+        wait_for("the log names it", lines)
+        assert len(lines()) == 1 and "ERROR" in lines()[0] and problem in lines()[0], node.process.stderr()
+
+    def operator(*words):
+        command = [binary, *words, "--admin", node.admin]
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=DEADLINE_S)
+
+    place = ["--domain", "api", "--rule", "per-user", "--key"]
+    refused = operator("unban", "user=damaged")
+    assert refused.returncode == 1 and "(hint: " in refused.stderr, refused
+    refused = operator("override", "set", *place, "user=newer", "--limit", "1")
+    assert refused.returncode == 1 and "newer version" in refused.stderr, refused
+    deleted = operator("override", "delete", *place, "user=damaged")
+    assert deleted.returncode == 0 and "was damaged" in deleted.stderr, deleted
+    wait_for("the audit log has it", lambda: "damaged_before=true" in node.process.stderr())
+    mended = operator("ban", "user=damaged")
+    assert mended.returncode == 0, mended
+    assert status(node, "damaged") == 429

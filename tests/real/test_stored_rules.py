@@ -3,6 +3,7 @@
 import subprocess
 import time
 
+import requests
 from harness.waiting import DEADLINE_S, wait_for
 
 
@@ -82,3 +83,32 @@ def test_a_node_starts_from_its_copy_while_redis_is_away(tidegate, binary, redis
     assert "using the copy" in log, log
     answer = node.check({"user": "ann"}, domain="api")
     assert answer.status_code == 200 and answer.headers["x-ratelimit-limit"] == "7", answer.headers
+
+
+def test_redis_that_loses_its_data_removes_no_rules(tidegate, binary, redis_server, tmp_path):
+    redis = redis_server()
+    flags = ["--rules", "store", "--store", redis.url]
+    keeping = tidegate(flags=[*flags, "--data-dir", tmp_path / "data"], keeps_ports=True)
+    nodes = [keeping, tidegate(flags=flags)]
+    push(binary, keeping, tmp_path / "rules.yaml", rules(7))
+    wait_for("both nodes use the push", lambda: [limit_of(node) for node in nodes] == [7, 7])
+    copy = tmp_path / "data" / "rules.copy.json"
+    copied = copy.read_bytes()
+
+    def failures():
+        shown = [requests.get(node.admin + "/healthz?verbose", timeout=DEADLINE_S).json() for node in nodes]
+        return [node["rules"]["store_failure"] for node in shown]
+
+    redis.ask("FLUSHALL")
+    wait_for("both nodes notice", lambda: all(failures()))
+    assert all("has lost the rules" in failure["error"] for failure in failures())
+    assert [limit_of(node) for node in nodes] == [7, 7] and copy.read_bytes() == copied
+    assert keeping.process.stderr().count("the last known rules stay active") == 1
+
+    keeping.process.stop()
+    keeping.restart()
+    assert limit_of(keeping) == 7 and "using the copy" in keeping.process.stderr()
+    pushed = push(binary, keeping, tmp_path / "rules.yaml", rules(8))
+    assert "revision 1:" in pushed, pushed
+    wait_for("both nodes use the new push", lambda: [limit_of(node) for node in nodes] == [8, 8])
+    wait_for("both nodes are well", lambda: failures() == [None, None])

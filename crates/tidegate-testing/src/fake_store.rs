@@ -33,6 +33,7 @@ pub struct FakeStore<C> {
     clock: C,
     /// How far its clock is ahead.
     ahead_ns: u64,
+    timeout: Duration,
     state: Arc<FakeStoreState>,
 }
 
@@ -62,7 +63,12 @@ impl<C: Clock> FakeStore<C> {
             spent: Mutex::default(),
         };
         let store = Arc::new(MemoryStore::bounded(1 << 20));
-        Self { store, clock, ahead_ns: 0, state: Arc::new(state) }
+        Self { store, clock, ahead_ns: 0, timeout: TIMEOUT, state: Arc::new(state) }
+    }
+
+    /// The same store with another timeout of a decision.
+    pub fn with_timeout(self, timeout: Duration) -> Self {
+        Self { timeout, ..self }
     }
 
     /// The same store with a clock that is ahead of all others.
@@ -183,7 +189,7 @@ impl<C: Clock + Clone + Send + Sync + 'static> Store for FakeStore<C> {
     }
 
     fn timeout(&self) -> Option<Duration> {
-        Some(TIMEOUT)
+        Some(self.timeout)
     }
 
     fn live_nodes(&self) -> NonZeroU32 {

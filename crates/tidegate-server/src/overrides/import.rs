@@ -80,11 +80,13 @@ fn send_all(
     let unreadable = |problem: String| Failure::usage(format!("{file}: {problem}"));
     let mut records = Records::new(reader, format).map_err(unreadable)?;
     let (mut batch, mut totals, mut batches) = (Batch::default(), Totals::default(), 0_u64);
+    // All lines before it are done.
+    let mut next = args.from_line;
     loop {
         let record = records.next().map_err(|error| {
             unreadable(format!(
                 "{error} (hint: continue with --from-line {})",
-                batch.lines.first().unwrap_or(&1)
+                batch.lines.first().unwrap_or(&next)
             ))
         })?;
         let is_last = record.is_none();
@@ -100,7 +102,7 @@ fn send_all(
         if batch.is_full() || (is_last && !batch.lines.is_empty()) {
             send(client, &file, &batch, &mut totals)?;
             batches += 1;
-            let next = batch.lines.last().map_or(args.from_line, |last| last + 1);
+            next = batch.lines.last().map_or(next, |last| last + 1);
             if progress.is_shown() {
                 progress.show(format!(", continue with --from-line {next}"));
             } else if batches % BATCHES_PER_NOTE == 0 {

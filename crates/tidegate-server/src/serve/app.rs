@@ -10,6 +10,7 @@ use tidegate::{
     Clock as _, DecideOutput, Decision, Engine, EngineError, LeaseToken, MEMORY_BYTES_DEFAULT, MemoryStore,
     Nanos, Release, Renewal, SystemClock, Timestamp,
 };
+use tokio_util::task::TaskTracker;
 
 use super::connections_memory::ConnectionsMemory;
 use super::denial_log::DenialLog;
@@ -58,6 +59,8 @@ pub struct App {
     pub load_options: LoadOptions,
     /// The rules in the config store, if this node uses them.
     pub stored_rules: Option<StoredRules>,
+    /// The edits of operators that are in progress.
+    pub edits: TaskTracker,
 }
 
 /// A check whose decision comes later. [`App::finish_check`] waits for it.
@@ -88,6 +91,7 @@ impl App {
             connections_memory: Arc::new(ConnectionsMemory::unbounded()),
             load_options: LoadOptions::default(),
             stored_rules: None,
+            edits: TaskTracker::new(),
         }
     }
 

@@ -54,6 +54,7 @@ pub fn log(app: &App, EditContext { action, author }: EditContext<'_>, edited: &
         before = edited.before.as_ref().map(summary),
         after = edited.after.as_ref().map(summary),
         note = edited.after.as_ref().and_then(|after| after.note.as_deref()),
+        damaged_before = edited.was_damaged.then_some(true),
         "override changed",
     );
 }

@@ -14,6 +14,7 @@ use tidegate::{Clock as _, ClockStats, SystemClock, Timestamp};
 
 use super::Protocol;
 use super::listen::{Address, TlsError};
+use super::stored_rules::RulesFault;
 
 /// What is loaded and what failed. There is one per process.
 pub struct Status {
@@ -26,6 +27,7 @@ pub struct Status {
     snapshots: ArcSwapOption<SnapshotStatus>,
     certificate: ArcSwapOption<CertificateStatus>,
     config_store_failure: ArcSwapOption<OngoingFailure<String>>,
+    stored_rules_failure: ArcSwapOption<OngoingFailure<String>>,
     ended_tasks: ArcSwap<Vec<EndedTask>>,
 }
 
@@ -123,6 +125,7 @@ impl Status {
             snapshots: ArcSwapOption::empty(),
             certificate: ArcSwapOption::empty(),
             config_store_failure: ArcSwapOption::empty(),
+            stored_rules_failure: ArcSwapOption::empty(),
             ended_tasks: ArcSwap::default(),
         }
     }
@@ -174,6 +177,11 @@ impl Status {
         self.config_store_failure.load_full()
     }
 
+    /// Why the rules in the config store cannot be read, if they cannot.
+    pub fn stored_rules_failure(&self) -> Option<Arc<OngoingFailure<String>>> {
+        self.stored_rules_failure.load_full()
+    }
+
     /// The tasks that ended too early. Empty unless there is a bug.
     pub fn ended_tasks(&self) -> Arc<Vec<EndedTask>> {
         self.ended_tasks.load_full()
@@ -223,13 +231,22 @@ impl Status {
 
     /// Records that the config store does not answer, or that it answers.
     pub fn set_config_store_failure(&self, error: Option<&FeedError>) {
-        let before = self.config_store_failure();
+        self.set_failure(&self.config_store_failure, error);
+    }
+
+    /// Records that the rules in the config store cannot be read, or that they can.
+    pub fn set_stored_rules_failure(&self, fault: Option<&RulesFault>) {
+        self.set_failure(&self.stored_rules_failure, fault);
+    }
+
+    fn set_failure(&self, of: &ArcSwapOption<OngoingFailure<String>>, error: Option<&impl ToString>) {
+        let before = of.load_full();
         if before.is_none() && error.is_none() {
             return;
         }
         let failure =
             error.map(|error| OngoingFailure::following(before.as_deref(), self.now(), error.to_string()));
-        self.config_store_failure.store(failure.map(Arc::new));
+        of.store(failure.map(Arc::new));
     }
 
     /// Records a task that ended too early.

@@ -150,6 +150,12 @@ pub trait ConfigStore: fmt::Debug + Send + Sync {
     /// call have at most this version or are listed after it.
     fn latest(&self) -> ConfigFuture<'_, ConfigVersion>;
 
+    /// The number of the part of the store that has a key. Parts fail independently: an error for a key of one part says nothing
+    /// about the others. By default, there is one part.
+    fn shard_of(&self, _key: &str) -> usize {
+        0
+    }
+
     /// The name of the kind of store in logs and metrics, such as `embedded` or `redis`.
     fn kind(&self) -> &'static str;
 }

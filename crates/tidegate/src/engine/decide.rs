@@ -46,6 +46,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use smallvec::SmallVec;
 use tidegate_core::rules::{
@@ -482,6 +483,13 @@ impl StoreSession {
         let timeout = engine.store.timeout()?;
         let start = || engine.clock.now().saturating_add(Nanos::new(timeout.as_nanos()));
         Some(*self.deadline.get_or_insert_with(start))
+    }
+
+    /// Starts the deadline, and lets a load take at most half of the time that is left: the rest is for the counters.
+    pub fn bound_wait<C: Clock, S: Store>(&mut self, engine: &EngineInner<C, S>, wait: LoadWait) -> LoadWait {
+        let Some(deadline) = self.start_deadline(engine) else { return wait };
+        let left_ns = deadline.as_nanos().saturating_sub(engine.clock.now().as_nanos());
+        wait.at_most(Duration::from_nanos(left_ns / 2))
     }
 
     /// Asks the store, unless it failed before. Records the time of the call.

@@ -164,6 +164,7 @@ where
         task.match_request(&self.inner, decided.answer.rules(), request);
         if let Some(wait) = self.apply_overrides(&mut task, &decided, request, on_miss) {
             let (engine, request) = (self.clone(), RequestCopy::from_request(request));
+            let wait = task.session.bound_wait(&self.inner, wait);
             let deadline = task.session.start_deadline(&self.inner).or(deadline);
             return DecideFuture::later(async move {
                 wait.await;

@@ -259,6 +259,7 @@ where
             Undecided::LoadOverrides(wait) => {
                 let (engine, request) = (self.clone(), RequestCopy::from_request(request));
                 let (op, mut session) = (task.op, task.session);
+                let wait = session.bound_wait(&self.inner, wait);
                 let loads = OverrideLoads::Waited { deadline: session.start_deadline(&self.inner) };
                 let stages = session.stages;
                 DecideFuture::later(async move {
@@ -362,8 +363,7 @@ where
             task.apply_overrides(inner, &rules, request)
         });
         if let Some(load) = load {
-            task.session.start_deadline(inner);
-            load.await;
+            task.session.bound_wait(inner, load).await;
             request.with_request(|request| task.apply_loaded_overrides(inner, &rules, request));
         }
     };

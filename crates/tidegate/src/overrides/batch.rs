@@ -32,6 +32,7 @@ struct PreparedEdit {
     before: Option<Override>,
     after: Override,
     kept_blocks: Vec<Override>,
+    was_damaged: bool,
 }
 
 /// The edits of a key, and its overrides after them.
@@ -124,6 +125,7 @@ impl OverrideEditor<'_> {
                     before: edit.before.filter(|before| !before.is_leftover()),
                     after: Some(edit.after),
                     kept_blocks: edit.kept_blocks,
+                    was_damaged: edit.was_damaged,
                 }));
             }
         }
@@ -167,7 +169,7 @@ impl OverrideEditor<'_> {
     ) -> (ConfigWrite, PreparedKey) {
         let version: Option<ConfigVersion> = entry.map(|entry| entry.version);
         let current = entry.map(current_overrides).transpose();
-        let is_newer = current.is_err();
+        let (is_newer, was_damaged) = (current.is_err(), matches!(current, Ok(Some(None))));
         let mut overrides = current.ok().flatten().flatten().unwrap_or_default();
         let mut prepared = Vec::with_capacity(key_edits.len());
         for (position, resolved) in key_edits {
@@ -178,7 +180,7 @@ impl OverrideEditor<'_> {
             let after = resolved.changed(place, change, &replaced, now);
             let kept_blocks = kept_blocks(&overrides);
             overrides.push(after.clone());
-            prepared.push(PreparedEdit { position: *position, before, after, kept_blocks });
+            prepared.push(PreparedEdit { position: *position, before, after, kept_blocks, was_damaged });
         }
         // A record of a newer version is kept, and one that is too long is not written: this write has a conflict, and the
         // single edits that follow are refused.

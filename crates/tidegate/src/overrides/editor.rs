@@ -36,6 +36,8 @@ pub struct EditedOverride {
     pub after: Option<Override>,
     /// The blocks of the key that were there before and stay.
     pub kept_blocks: Vec<Override>,
+    /// Whether the record before the edit was damaged. All that it had is gone.
+    pub was_damaged: bool,
 }
 
 /// A page of overrides.
@@ -95,13 +97,14 @@ impl<'a> OverrideEditor<'a> {
         self.edit(&resolved, Replaced::by(place, change), if_version, after).await
     }
 
-    /// Removes all blocks of a key, and keeps its other overrides.
+    /// Removes all blocks of a key, and keeps its other overrides. A damaged record is kept: what else it had is not known.
     pub async fn unblock(&self, place: &OverridePlace) -> Result<EditedOverride, EditError> {
         let resolved = ResolvedPlace::resolve(self.rules, place)?;
         self.edit(&resolved, Replaced::AllBlocks, None, |_| None).await
     }
 
-    /// Deletes an override, or the block if the key has no other override. A window that it had stays enforced for a while.
+    /// Deletes an override, or the block if the key has no other override. A window that it had stays enforced for a while. Of
+    /// a damaged record, deletes all.
     pub async fn delete(
         &self,
         place: &OverridePlace,
@@ -125,7 +128,7 @@ impl<'a> OverrideEditor<'a> {
             })
         };
         let edited = self.edit(&resolved, Replaced::OverrideOrBlock(place), if_version, after).await?;
-        if edited.before.is_none() { Err(EditError::NotFound) } else { Ok(edited) }
+        if edited.before.is_none() && !edited.was_damaged { Err(EditError::NotFound) } else { Ok(edited) }
     }
 
     /// The overrides of a key, for all of its limits.
@@ -245,12 +248,15 @@ impl<'a> OverrideEditor<'a> {
                 return Err(EditError::Conflict(version.map(ConfigVersion::get)));
             }
             let decoded = entry.as_ref().map(current_overrides).transpose()?.flatten();
-            let is_readable = decoded.is_some();
+            let was_damaged = version.is_some() && decoded.is_none();
+            if was_damaged && matches!(replaced, Replaced::AllBlocks) {
+                return Err(damaged());
+            }
             let mut overrides = decoded.unwrap_or_default();
             let before = replaced.take_from(&mut overrides);
             let after = after(before.as_ref());
             let is_nothing = before.is_none() && after.is_none();
-            if is_nothing && (is_readable || version.is_none()) {
+            if is_nothing && !was_damaged {
                 return Err(EditError::NotFound);
             }
             let kept_blocks = kept_blocks(&overrides);
@@ -273,6 +279,7 @@ impl<'a> OverrideEditor<'a> {
                         before,
                         after,
                         kept_blocks,
+                        was_damaged,
                     });
                 }
                 Some(WriteResult::Conflict(current)) if if_version.is_some() => {
@@ -338,6 +345,13 @@ pub(super) fn current_overrides(entry: &ConfigEntry) -> Result<Option<Vec<Overri
                 .into(),
         )),
     }
+}
+
+/// Only the blocks of a key were to be removed, and nothing says which overrides it has.
+fn damaged() -> EditError {
+    let reason = "the record of this key is damaged, so it blocks nothing and nothing can be taken out of it (hint: `tidegate override \
+                  delete` deletes it, and `override set` replaces it)";
+    EditError::Refused(reason.into())
 }
 
 /// Nodes use no more wildcards than this, so another one would have no effect.

@@ -6,7 +6,7 @@
 //!
 //! Beside that, some pages of all keys are read in each poll until the filter of keys is built.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use tidegate_core::rules::{FoundEntry, KeyOverrides};
 
 use super::cache::OverrideCache;
 use super::join_all::{AT_ONCE_MAX, join_all};
-use super::key_filter::{FilterBuild, FilterRoom};
+use super::key_filter::{FilterBuild, FilterRoom, KeyFilter};
 use super::key_name::{KeyName, WILDCARD};
 use super::record;
 use super::wildcards::WildcardChange;
@@ -26,6 +26,8 @@ const CHANGES_PER_CALL: usize = 1_000;
 const CALLS_PER_POLL: usize = 20;
 /// How many pages of keys one poll reads for the filter, so that changes are read in between.
 const FILTER_PAGES_PER_POLL: usize = 4;
+/// How many changed keys are remembered for a filter that is begun later.
+const RECENT_KEYS_MAX: usize = 1 << 16;
 
 /// Why the changes could not be followed. Decisions go on with what is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,7 +49,13 @@ pub(super) struct FeedState {
     pub position: FeedPosition,
     /// The filter of keys that is being built.
     filter_build: Option<FilterBuild>,
+    recent: RecentKeys,
 }
+
+/// The hashes of the keys that changed last. A change may be listed a moment before a scan sees the key, so each scan that begins
+/// in the middle of the feed is given them. The first one begins before the feed.
+#[derive(Default)]
+struct RecentKeys(VecDeque<u64>);
 
 /// What changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -69,7 +77,7 @@ impl OverrideCache {
         let Some(mut state) = self.take_feed() else { return Ok(FeedChanges::default()) };
         let mut result = self.follow_from(&mut state).await;
         if let Ok(seen) = &mut result {
-            seen.has_more |= self.build_filter(&mut state.filter_build).await;
+            seen.has_more |= self.build_filter(&mut state).await;
         }
         if let Err(error) = self.refresh_old().await {
             result = Err(error);
@@ -121,6 +129,7 @@ impl OverrideCache {
                     }
                     Ok(name) => {
                         self.key_changed(&name, &key, version.get());
+                        state.recent.add(self.hash_of_name(&name).map(|hash| hash.place));
                         seen.keys.push(name);
                     }
                     // Something else in the same store.
@@ -153,9 +162,11 @@ impl OverrideCache {
     }
 
     /// Reads some pages of all keys into the filter, if one is being built or has to be. Returns whether more can be read now.
-    async fn build_filter(&self, build: &mut Option<FilterBuild>) -> bool {
+    async fn build_filter(&self, state: &mut FeedState) -> bool {
+        let FeedState { filter_build: build, recent, .. } = state;
         if build.is_none() {
             *build = self.filter.grow();
+            recent.insert_into(&self.filter, build.as_ref());
         }
         let prefix = KeyName::prefix(None, None, false);
         for _ in 0..FILTER_PAGES_PER_POLL {
@@ -172,6 +183,7 @@ impl OverrideCache {
             });
             if is_too_small {
                 *build = self.filter.begin_larger(building);
+                recent.insert_into(&self.filter, build.as_ref());
                 continue;
             }
             building.after = page.entries.last().map(|entry| entry.key.clone());
@@ -221,6 +233,21 @@ impl OverrideCache {
                 self.add_unusable(seen, record::unusable(&entry.key, &error));
                 None
             }
+        }
+    }
+}
+
+impl RecentKeys {
+    fn add(&mut self, hash: Option<u64>) {
+        if self.0.len() == RECENT_KEYS_MAX {
+            self.0.pop_front();
+        }
+        self.0.extend(hash);
+    }
+
+    fn insert_into(&self, filter: &KeyFilter, build: Option<&FilterBuild>) {
+        if build.is_some() {
+            self.0.iter().for_each(|hash| filter.insert(*hash));
         }
     }
 }

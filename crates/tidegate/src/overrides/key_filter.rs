@@ -11,7 +11,8 @@
 //! from the moment before the scan begins. A key comes from an edit of this node, or from the feed. Both add it after it
 //! is in the store. So for each key in the store, one of these holds:
 //!
-//! - It was added before the filter took keys. Then it was in the store before the scan, and the scan finds it.
+//! - It was added before the filter took keys. Then it was in the store before the scan, and the scan finds it. Where scans
+//!   see changes late, the feed adds the last changed keys again (`feed.rs`).
 //! - It was added, or will be, after that. Then it is in the filter before the edit is acknowledged or the change is used.
 //!
 //! If changes were missed, the filter is dropped ([`clear`](KeyFilter::clear)) and built again.

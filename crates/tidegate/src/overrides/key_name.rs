@@ -61,11 +61,14 @@ pub enum KeyNameError {
 }
 
 impl ValuePattern {
-    /// Reads a value as operators write it: a `*` at its beginning or its end stands for any text.
+    /// Reads a value as operators write it: a `*` at its beginning or its end stands for any text. One in the middle is a
+    /// character like others, but not beside such a `*`, where it would look as if it stood for any text too.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
+        const ONE_STAR: &str = "only one `*` is allowed, at the beginning or at the end (hint: set an override for each beginning or end)";
         match (text.strip_prefix('*'), text.strip_suffix('*')) {
             _ if text == "*" => Err("`*` alone would match every key (hint: change the rule instead)"),
-            (Some(_), Some(_)) => Err("only one `*` is allowed, at the beginning or at the end"),
+            (Some(_), Some(_)) => Err(ONE_STAR),
+            (Some(literal), None) | (None, Some(literal)) if literal.contains('*') => Err(ONE_STAR),
             (Some(suffix), None) => Ok(Self::Suffix(suffix.into())),
             (None, Some(prefix)) => Ok(Self::Prefix(prefix.into())),
             (None, None) => Ok(Self::Exact(text.into())),

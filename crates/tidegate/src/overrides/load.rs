@@ -28,6 +28,7 @@ struct LoadState {
 #[must_use = "futures do nothing unless polled"]
 pub struct LoadWait {
     loads: SmallVec<[Arc<Load>; 2]>,
+    timeout: Duration,
     deadline: Delay,
 }
 
@@ -70,7 +71,16 @@ impl Load {
 
 impl LoadWait {
     pub(super) fn new(loads: SmallVec<[Arc<Load>; 2]>, timeout: Duration) -> Self {
-        Self { loads, deadline: Delay::new(timeout) }
+        Self { loads, timeout, deadline: Delay::new(timeout) }
+    }
+
+    /// Waits no longer than this.
+    pub fn at_most(mut self, timeout: Duration) -> Self {
+        if timeout < self.timeout {
+            self.timeout = timeout;
+            self.deadline.reset(timeout);
+        }
+        self
     }
 }
 

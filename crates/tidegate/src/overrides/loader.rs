@@ -1,7 +1,7 @@
 //! Loads keys from the config store into the cache.
 //!
 //! A key that the cache does not have is loaded once for all requests that need it. An entry that is old or has changed is read
-//! again by the feed. After an error, no load is started for a while.
+//! again by the feed. After an error, no load from the same shard of the store is started for a while.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -28,8 +28,10 @@ const LOADS_MAX: usize = 1_024;
 const REFRESHES_MAX: usize = 1_000;
 /// How many records that cannot be used are reported by one poll at most. Others are only counted.
 const UNUSABLE_MAX: usize = 64;
-/// How long no load is started after one failed. Without this pause, each request would wait for its deadline.
+/// How long no load is started from a shard after one failed. Without this pause, each request would wait for its deadline.
 const PAUSE_AFTER_ERROR_MS: u64 = 1_000;
+/// How many pauses there are at most. If a store has more shards, some share a pause.
+const PAUSES_MAX: usize = 64;
 
 /// Runs a future in the background, on the caller's runtime.
 pub type Spawn = Arc<dyn Fn(Pin<Box<dyn Future<Output = ()> + Send>>) + Send + Sync>;
@@ -43,8 +45,13 @@ pub(super) struct Loader {
     unusable: Mutex<Vec<String>>,
     spawn: Spawn,
     timeout: Duration,
-    /// Until when no load is started.
-    paused_until_ms: AtomicU64,
+    pauses: Pauses,
+}
+
+/// Until when no load is started, for each shard of the store. A store of which one server is away answers for the keys of the
+/// others, which may be blocked.
+struct Pauses {
+    until_ms: [AtomicU64; PAUSES_MAX],
 }
 
 /// Loads in progress, by the first halves of the hashes of their keys.
@@ -64,7 +71,7 @@ impl Loader {
             unusable: Mutex::default(),
             spawn,
             timeout,
-            paused_until_ms: AtomicU64::new(0),
+            pauses: Pauses { until_ms: std::array::from_fn(|_| AtomicU64::new(0)) },
         }
     }
 
@@ -88,7 +95,7 @@ impl Loader {
 
     /// The store answers: loads may start.
     pub fn resume(&self) {
-        self.paused_until_ms.store(0, Ordering::Relaxed);
+        self.pauses.until_ms.iter().for_each(|until_ms| until_ms.store(0, Ordering::Relaxed));
     }
 
     /// Lets a key be read again soon. Returns false if too many wait for that.
@@ -100,6 +107,12 @@ impl Loader {
             old_names.push(name.into());
         }
         has_room
+    }
+}
+
+impl Pauses {
+    fn of_shard(&self, shard: usize) -> &AtomicU64 {
+        &self.until_ms[shard % PAUSES_MAX]
     }
 }
 
@@ -134,14 +147,14 @@ impl OverrideCache {
         target: OverrideTarget<'_>,
         hash: KeyHash,
     ) -> Option<Arc<Load>> {
-        if self.is_paused() {
-            return None;
-        }
         let Some(name) = KeyName::encode_key(&rules.override_place(target.position), target.key) else {
             // Its values are too long to have overrides.
             self.keys.insert(hash, self.cached(None, 0));
             return None;
         };
+        if self.is_paused(&name) {
+            return None;
+        }
         let load = {
             let mut loads = self.loader.loads();
             if let Some(load) = loads.get(&hash.place) {
@@ -198,12 +211,13 @@ impl OverrideCache {
                         }
                     };
                     self.keys.insert(hash, self.cached(found, version));
+                    self.pause_of(&name).store(0, Ordering::Relaxed);
                     Ok(())
                 }
                 Err(error) => {
                     self.counts.load_errors.fetch_add(1, Ordering::Relaxed);
                     let paused_until = self.now_ms.load(Ordering::Relaxed) + PAUSE_AFTER_ERROR_MS;
-                    self.loader.paused_until_ms.store(paused_until, Ordering::Relaxed);
+                    self.pause_of(&name).store(paused_until, Ordering::Relaxed);
                     Err(error)
                 }
             };
@@ -214,8 +228,12 @@ impl OverrideCache {
         }
     }
 
-    fn is_paused(&self) -> bool {
-        self.now_ms.load(Ordering::Relaxed) < self.loader.paused_until_ms.load(Ordering::Relaxed)
+    fn pause_of(&self, name: &str) -> &AtomicU64 {
+        self.loader.pauses.of_shard(self.store().shard_of(name))
+    }
+
+    fn is_paused(&self, name: &str) -> bool {
+        self.now_ms.load(Ordering::Relaxed) < self.pause_of(name).load(Ordering::Relaxed)
     }
 
     /// Lets an entry be read again that is old and in use. One without overrides is dropped: its key is loaded when it is used
@@ -228,11 +246,12 @@ impl OverrideCache {
         hash: KeyHash,
         cached: &CachedKey,
     ) {
-        if self.is_paused() {
+        let place = rules.override_place(target.position);
+        let name = KeyName::encode_key(&place, target.key);
+        if name.as_deref().is_some_and(|name| self.is_paused(name)) {
             return;
         }
-        let place = rules.override_place(target.position);
-        match KeyName::encode_key(&place, target.key).filter(|_| cached.overrides.is_some()) {
+        match name.filter(|_| cached.overrides.is_some()) {
             None => self.keys.remove(hash),
             Some(name) if self.loader.read_again(&name, REFRESHES_MAX) => self.keys.set_refreshing(hash),
             // Too many wait. A later request tries again.

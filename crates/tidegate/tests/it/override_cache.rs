@@ -36,6 +36,13 @@ struct TestStore {
     feed_reads: AtomicUsize,
     reads: AtomicUsize,
     is_away: AtomicBool,
+    /// Reads of keys of this shard fail.
+    away_shard: AtomicUsize,
+}
+
+/// Keys that end in 7 are in a shard of their own.
+fn shard_of(key: &str) -> usize {
+    usize::from(key.ends_with('7'))
 }
 
 impl TestStore {
@@ -53,6 +60,7 @@ impl TestStore {
             feed_reads: AtomicUsize::new(0),
             reads: AtomicUsize::new(0),
             is_away: AtomicBool::new(false),
+            away_shard: AtomicUsize::new(usize::MAX),
         })
     }
 
@@ -69,6 +77,9 @@ impl ConfigStore for TestStore {
         Box::pin(async move {
             self.reads.fetch_add(1, Ordering::SeqCst);
             self.check()?;
+            if shard_of(key) == self.away_shard.load(Ordering::SeqCst) {
+                return Err(ConfigStoreError::Unavailable("its server is stopped".into()));
+            }
             let entry = self.inner.get(key).await;
             self.permits.acquire().await.expect("never closed").forget();
             entry
@@ -93,6 +104,10 @@ impl ConfigStore for TestStore {
 
     fn latest(&self) -> ConfigFuture<'_, ConfigVersion> {
         Box::pin(async move { self.check().map(|()| self.inner.latest())?.await })
+    }
+
+    fn shard_of(&self, key: &str) -> usize {
+        shard_of(key)
     }
 
     fn kind(&self) -> &'static str {
@@ -323,6 +338,27 @@ fn what_is_known_stays_in_use_while_the_store_is_away() {
     });
 }
 
+/// A server of the config store is away. The keys of the others may be blocked.
+#[test]
+fn a_shard_that_is_away_does_not_hide_the_others() {
+    runtime().block_on(async {
+        let node = Node::new(&TestStore::new(), LONG);
+        let users = (10..50).map(|user: u32| user.to_string());
+        let record = br#"{"v":1,"overrides":[{"limit":50}]}"#;
+        let key = |user: String| put(&format!("o\u{1f}api\u{1f}a\u{1f}user={user}"), record);
+        node.store.write(&users.clone().map(key).collect::<Vec<_>>()).await.unwrap();
+        node.follow().await;
+        node.store.away_shard.store(1, Ordering::SeqCst);
+        let reads = node.reads();
+        for user in users {
+            let expected = if shard_of(&user) == 1 { 4 } else { 49 };
+            assert_eq!(node.remaining("waits", &user).await, expected, "{user}");
+        }
+        // Each key of the others, and the first key of this shard.
+        assert_eq!((node.reads() - reads, node.cache.stats().load_errors), (37, 1));
+    });
+}
+
 #[test]
 fn another_node_sees_a_change_after_its_next_poll() {
     runtime().block_on(async {
@@ -383,6 +419,36 @@ fn a_record_that_cannot_be_read_is_reported_and_not_used() {
         // An operator mends it by setting it again.
         node.set_limit("a", 100).await;
         assert_eq!(node.remaining("waits", "1").await, 96);
+    });
+}
+
+#[test]
+fn a_damaged_record_can_be_deleted_but_not_unblocked() {
+    runtime().block_on(async {
+        let node = Node::new(&TestStore::new(), LONG);
+        node.follow().await;
+        let key = "o\u{1f}api\u{1f}a\u{1f}user=1";
+        let (rules, now) = (node.engine.rules().clone(), node.engine.clock().now());
+        let editor = OverrideEditor::new(&node.cache, &rules);
+        let damage = async || node.store.write(&[put(key, b"{}")]).await.unwrap();
+        damage().await;
+        let refused = editor.unblock(&place("a", "1")).await;
+        assert!(
+            matches!(&refused, Err(EditError::Refused(reason)) if reason.contains("damaged") && reason.contains("(hint: ")),
+            "{refused:?}"
+        );
+        assert!(node.store.get(key).await.unwrap().is_some());
+        let deleted = editor.delete(&place("a", "1"), None, now).await.unwrap();
+        assert!(deleted.was_damaged && deleted.before.is_none(), "{deleted:?}");
+        assert_eq!(node.store.get(key).await.unwrap(), None);
+        assert_eq!(editor.delete(&place("a", "1"), None, now).await, Err(EditError::NotFound));
+        damage().await;
+        assert!(editor.set(&place("a", "1"), &limit_of(7), None, now).await.unwrap().was_damaged);
+        assert!(!editor.set(&place("a", "1"), &limit_of(7), None, now).await.unwrap().was_damaged);
+        damage().await;
+        node.follow().await;
+        let edited = editor.set_all(&[(place("a", "1"), limit_of(7))], now).await;
+        assert!(edited[0].as_ref().unwrap().was_damaged, "{edited:?}");
     });
 }
 
@@ -691,6 +757,32 @@ fn the_wait_for_overrides_is_part_of_the_deadline() {
             assert_eq!(deciding.await.unwrap().answer.remaining, 99);
         }
         assert_eq!(remote.spent_budgets(), [Duration::from_secs(3); 2]);
+    });
+}
+
+/// Else the counters could not be asked any more.
+#[test]
+fn the_wait_for_overrides_leaves_half_of_the_time_to_the_counters() {
+    runtime().block_on(async {
+        let store = TestStore::new();
+        let node = Node::new(&store, LONG);
+        node.try_set("a", "1", &limit_of(100)).await.unwrap();
+        // It has read no key.
+        let node = Node::new(&store, LONG);
+        node.follow().await;
+        node.allow_reads(0);
+        let clock = ManualClock::default();
+        let remote = FakeStore::new(clock.clone()).with_timeout(Duration::from_millis(100));
+        let node_store = NodeStore::shared(Arc::new(remote), Arc::new(MemoryStore::bounded(1 << 20)));
+        let domains = rules::parse("rules.yaml", RULES).unwrap().domains;
+        let engine = Engine::with_store(domains, node_store, clock).unwrap();
+        let engine = engine.with_overrides(Arc::clone(&node.cache));
+        let entries = [Entry { key: "kind", value: "waits" }, Entry { key: "user", value: "1" }];
+        let request = Request { domain: "api", descriptors: &[Descriptor::new(&entries, 1)] };
+        let deciding = async { [engine.decide(&request).await, engine.check(&request).await] };
+        let decided = tokio::time::timeout(LONG / 2, deciding).await.expect("the wait is bounded");
+        assert_eq!(decided.map(|output| output.unwrap().answer.remaining), [4, 3]);
+        node.allow_all_reads();
     });
 }
 

@@ -1,7 +1,7 @@
 //! No key that has an override is ever taken for one without: a model with edits by two nodes, changes in the middle of a
 //! scan, and gaps in the log of changes.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
 
 use proptest::prelude::*;
@@ -32,6 +32,8 @@ struct BusyStore {
     inner: MemoryConfigStore,
     /// One for each of the next calls: before it reads, and after it.
     edits: Mutex<VecDeque<(Option<Edit>, Option<Edit>)>>,
+    /// Scans do not see these keys yet.
+    unscanned: Mutex<BTreeSet<Box<str>>>,
 }
 
 impl BusyStore {
@@ -75,7 +77,12 @@ impl ConfigStore for BusyStore {
 
     fn scan<'a>(&'a self, scan: Scan<'a>) -> ConfigFuture<'a, ScanPage> {
         let entries_max = scan.entries_max.min(PAGE_ENTRIES_MAX);
-        self.read(|| self.inner.scan(Scan { entries_max, ..scan }))
+        let page = self.read(|| self.inner.scan(Scan { entries_max, ..scan }));
+        Box::pin(async move {
+            let mut page = page.await?;
+            page.entries.retain(|entry| !self.unscanned.lock().unwrap().contains(&entry.key));
+            Ok(page)
+        })
     }
 
     fn changes(&self, since: ConfigVersion, changes_max: usize) -> ConfigFuture<'_, Changes> {
@@ -99,10 +106,15 @@ struct Node {
 
 impl Node {
     fn new() -> Self {
+        Self::with_filter(128 << 20)
+    }
+
+    fn with_filter(filter_bytes_max: usize) -> Self {
         let inner = MemoryConfigStore::bounded(64 << 20);
-        let store = Arc::new(BusyStore { inner, edits: Mutex::default() });
+        let store = Arc::new(BusyStore { inner, edits: Mutex::default(), unscanned: Mutex::default() });
         let spawn = Arc::new(|_| panic!("a store in memory answers immediately"));
-        let cache = Arc::new(OverrideCache::builder().build(Arc::clone(&store) as _, spawn));
+        let builder = OverrideCache::builder().filter_bytes_max(filter_bytes_max);
+        let cache = Arc::new(builder.build(Arc::clone(&store) as _, spawn));
         let engine = Engine::new(rules::parse("rules.yaml", RULES).unwrap().domains).unwrap();
         Self { store, engine: engine.with_overrides(Arc::clone(&cache)), cache }
     }
@@ -232,4 +244,32 @@ fn a_filter_grows_with_the_keys() {
     let loads = node.cache.stats().loads;
     assert!((0..1_000).all(|number| !node.is_blocked(&format!("x{number}"))));
     assert!(node.cache.stats().loads - loads < 50);
+}
+
+/// The log of DynamoDB may list a change before a scan sees it.
+#[test]
+fn a_filter_that_grows_has_keys_that_its_scan_does_not_see_yet() {
+    // The first filter is made for 131,072 keys.
+    const KEYS: u32 = 90_000;
+    const MORE_KEYS: u32 = 140_000;
+    let node = Node::with_filter(1 << 20);
+    let name = |number: u32| format!("o\u{1f}api\u{1f}a\u{1f}user={number}");
+    let write = |numbers: std::ops::Range<u32>| {
+        for from in numbers.step_by(10_000) {
+            let writes: Vec<_> = (from..from + 10_000).map(|number| put(&name(number), BLOCKED)).collect();
+            expect_ready(node.store.inner.write(&writes)).unwrap();
+        }
+    };
+    write(0..KEYS);
+    while node.follow() {}
+    let first = node.cache.stats();
+    // Not all of a page.
+    let unscanned = || (KEYS..MORE_KEYS).step_by(5);
+    *node.store.unscanned.lock().unwrap() = unscanned().map(|number| name(number).into()).collect();
+    write(KEYS..MORE_KEYS);
+    while node.follow() {}
+    let grown = node.cache.stats();
+    assert!(first.is_filter_built && grown.is_filter_built && grown.filter_bytes > first.filter_bytes);
+    let missed: Vec<u32> = unscanned().filter(|number| !node.is_blocked(&number.to_string())).collect();
+    assert_eq!(missed, [0; 0]);
 }

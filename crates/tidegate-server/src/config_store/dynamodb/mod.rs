@@ -53,7 +53,7 @@
 //!   node that gets a key after the log has listed it never gets the old value. At other times `GetItem` is enough, which is
 //!   faster: a change that it does not see yet will be listed later.
 //! - A scan cannot be a transaction. A reader that starts gets the last eight transactions of the log again, so it reads keys
-//!   whose values the scan may have missed.
+//!   whose values the scan may have missed. One that scans again later remembers the keys that changed last.
 //!
 //! # Versions
 //!

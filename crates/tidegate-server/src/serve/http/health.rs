@@ -11,8 +11,8 @@ use super::reply::{self, ContentType, Problem, Reply, reply};
 use super::routes;
 use crate::output;
 use crate::serve::rounding::MILLI_NS;
-use crate::serve::status::{CertificateStatus, OngoingFailure, RulesStatus, SnapshotStatus};
-use crate::serve::{App, Fleet, LeaseStore};
+use crate::serve::status::{CertificateStatus, OngoingFailure, SnapshotStatus};
+use crate::serve::{App, Fleet, LeaseStore, Status};
 
 /// Maximum number of domains that are listed.
 const DOMAINS_NAMED_MAX: usize = 100;
@@ -86,7 +86,7 @@ fn verbose_json(app: &App, audience: Audience) -> Value {
         "ended": status.ended_tasks().iter()
             .map(|ended| json!({ "part": ended.name, "at_ms": millis(ended.at) }))
             .collect::<Vec<_>>(),
-        "rules": rules_json(&status.rules(), audience),
+        "rules": rules_json(status, audience),
         "store": { "bytes_used": stats.bytes_used, "live_evictions": stats.live_evictions },
         "config_store": app.engine.overrides().map(|overrides| {
             json!({
@@ -138,7 +138,8 @@ fn lease_store_json(leases: &LeaseStore, audience: Audience) -> Value {
     json
 }
 
-fn rules_json(status: &RulesStatus, audience: Audience) -> Value {
+fn rules_json(server: &Status, audience: Audience) -> Value {
+    let status = server.rules();
     let mut domains: Vec<&String> = status.domains.iter().collect();
     domains.sort_unstable();
     domains.truncate(DOMAINS_NAMED_MAX);
@@ -150,6 +151,7 @@ fn rules_json(status: &RulesStatus, audience: Audience) -> Value {
         "replaced": status.replacements,
         "refused": status.rejections,
         "failure": status.failure.as_ref().map(|failure| json!({ "at_ms": millis(failure.since) })),
+        "store_failure": server.stored_rules_failure().map(|failure| failure_json(&*failure, audience)),
     });
     if audience == Audience::Operators {
         json["paths"] = status.paths.iter().map(|path| path.display().to_string()).collect();

@@ -15,7 +15,7 @@
 //! Reload: rules and certificates are compared by content, not by time stamps. Reading files and compiling rules block,
 //! so they run on a separate thread. Files with errors change nothing: the previous rules and certificate stay in use.
 //!
-//! Drain: a signal stops the listeners, and connections finish the requests that they have begun. A connection waits
+//! Drain: a signal stops the listeners, connections finish the requests that they have begun, and edits of operators end. A connection waits
 //! for the drain with a waker, because checking a shared lock for each request would be most of its cost. The last
 //! snapshot is written after the remaining connections are cut off, so it misses no decision. It must fit in
 //! `--drain-timeout` too, so the time for connections is shortened by an estimate from the previous snapshot.
@@ -100,8 +100,11 @@ fn run(mut settings: Settings) -> Result<CommandStatus, Failure> {
     let finished = server.finish();
     match drain_result {
         DrainResult::Finished => tracing::info!("stopped"),
-        DrainResult::CutOff { connections } => {
+        DrainResult::CutOff { connections, edits: 0 } => {
             tracing::warn!(connections, "stopped, with connections cut off");
+        }
+        DrainResult::CutOff { connections, edits } => {
+            tracing::warn!(connections, edits, "stopped, with connections and changes of operators cut off");
         }
     }
     finished.map(|()| CommandStatus::Success)

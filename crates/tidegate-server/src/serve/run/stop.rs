@@ -26,10 +26,10 @@ pub struct StopSignals {
 /// How the drain ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DrainResult {
-    /// All connections finished.
+    /// All connections and edits finished.
     Finished,
-    /// Some connections did not finish in time.
-    CutOff { connections: usize },
+    /// Some did not finish in time.
+    CutOff { connections: usize, edits: usize },
 }
 
 impl StopSignals {
@@ -61,7 +61,7 @@ impl StopSignals {
     }
 }
 
-/// Waits for connections to finish, at most `drain_max` or until a second signal.
+/// Waits for connections and edits to finish, at most `drain_max` or until a second signal.
 pub async fn drain(
     app: &App,
     connections: &TaskTracker,
@@ -71,25 +71,27 @@ pub async fn drain(
     tracing::info!(connections = connections.len(), "stopping: waiting for connections to finish");
     app.drain.begin();
     connections.close();
+    app.edits.close();
     tokio::select! {
         biased;
         () = wait_for_connections(app, connections) => {}
         () = tokio::time::sleep(drain_max) => {}
         () = signals.wait_for_stop() => {}
     }
-    match connections.len() {
-        0 => DrainResult::Finished,
-        connections => {
+    match (connections.len(), app.edits.len()) {
+        (0, 0) => DrainResult::Finished,
+        (connections, edits) => {
             // Ignore a timeout: what is not given back comes back with time.
             let _ = tokio::time::timeout(LAST_RETURN_TIMEOUT, return_leases(app)).await;
-            DrainResult::CutOff { connections }
+            DrainResult::CutOff { connections, edits }
         }
     }
 }
 
-/// Waits until all connections have ended and pending refunds and leases have reached the shared stores.
+/// Waits until all connections and edits have ended, and pending refunds and leases have reached the shared stores.
 async fn wait_for_connections(app: &App, connections: &TaskTracker) {
     connections.wait().await;
+    app.edits.wait().await;
     return_leases(app).await;
     if let Some(fleet) = &app.fleet {
         fleet.store.wait_for_refunds(Duration::MAX).await;

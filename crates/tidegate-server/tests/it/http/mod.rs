@@ -9,6 +9,7 @@ mod client;
 mod cross_site;
 mod direct;
 mod drain;
+mod edits;
 mod explain;
 mod forward_auth;
 mod health;

@@ -81,9 +81,10 @@ fn a_push_is_active_at_once_and_can_be_taken_back() {
     assert_eq!((&newest["revision"], &newest["active"]), (&Value::from(3), &Value::from(true)));
     let shown = operator.must(&["show", "2"]);
     assert!(shown.ends_with(&rules("per-user", "0 per day")) && shown.starts_with("# "), "{shown}");
-    for action in ["push rules", "roll back rules"] {
-        server.wait_for_log(action);
-    }
+    server.wait_for_log("action=\"push rules\" author=\"bob\" revision=2 revision_before=1 changes=1");
+    server.wait_for_log(
+        "action=\"roll back rules\" author=\"ann\" revision=3 revision_before=2 rolled_back_to=1 changes=1",
+    );
 }
 
 #[test]
@@ -127,7 +128,13 @@ fn emergency_rules_come_on_top_until_they_end() {
     assert_eq!(server.check("7"), 429);
     let history = operator.must(&["history"]);
     assert!(history.lines().next().unwrap().contains("emergency  until "), "{history}");
+    let other = operator.directory.write("other.yaml", rules("other", "deny"));
+    operator.must(&["push", &other, "--expires", "1h"]);
+    assert_eq!(operator.must(&["end", "3"]), "- api/other\nrevision 3: 1 change\n");
+    operator.must(&["push", &operator.write("rules.yaml", "5 per day")]);
+    // Not the last one.
     assert_eq!(operator.must(&["end", "2"]), "- api/block\nrevision 2: 1 change\n");
+    server.wait_for_log("action=\"end emergency rules\" revision=2 revision_before=4 changes=1");
     assert_eq!(server.check("7"), 200);
     // They end on their own, too.
     operator.must(&["push", &block, "--expires", "1s"]);

@@ -114,6 +114,10 @@ impl ConfigStore for RedisConfigStore {
         Box::pin(self.read_latest())
     }
 
+    fn shard_of(&self, key: &str) -> usize {
+        Shard::of_key(key).index()
+    }
+
     fn kind(&self) -> &'static str {
         "redis"
     }

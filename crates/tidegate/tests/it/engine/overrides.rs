@@ -536,6 +536,8 @@ fn what_cannot_work_is_refused(setup: Setup) {
         (user("1"), past, "has expired already"),
         (user("*"), values(3, None), "would match every key"),
         (user("*a*"), values(3, None), "only one `*`"),
+        (user("a*b*"), values(3, None), "only one `*`"),
+        (user("**a"), values(3, None), "only one `*`"),
         (user(&"x".repeat(2_000)), values(3, None), "more than 1024 bytes"),
         (user("1"), values(u64::MAX, None), "limit"),
     ];

@@ -4,6 +4,7 @@
 //! access.rs    which requests are allowed
 //! rules.rs     the active rules
 //! signals.rs   signals of elastic limits
+//! edit.rs      edits of the two below, as tasks
 //! overrides/   overrides of single keys
 //! stored_rules/ rules in the config store
 //! reset.rs     resets
@@ -14,6 +15,7 @@
 
 mod access;
 mod changes;
+mod edit;
 mod overrides;
 mod reset;
 mod rules;
@@ -40,6 +42,7 @@ use crate::serve::listen::{ConnectionHandler, Stream};
 use crate::serve::settings::{Bounds, MetricsAccess, Secret};
 use crate::serve::{App, Protocol};
 use access::AdminAccess;
+use edit::Edit;
 
 /// The admin listener.
 pub struct Admin {
@@ -157,7 +160,7 @@ impl RequestHandler for AdminHandler<'_> {
 impl AdminHandler<'_> {
     /// Answers a request.
     async fn answer(&self, request: HttpRequest, guard: &RequestGuard<'_>) -> Result<Reply, ErrorReply> {
-        let app = &*self.admin.app;
+        let app = &self.admin.app;
         self.access.check(&request, app).await?;
         Ok(match routes::find_route(&ROUTES, &request, &AllowedHosts::Any, |_| None)? {
             AdminEndpoint::Health => health::healthz(app, &request, Audience::Operators),
@@ -168,12 +171,12 @@ impl AdminHandler<'_> {
                 routes::check_content_type(&request, JsonContentType::Required)?;
                 let bounds = Bounds { body_bytes_max: stored_rules::PUSH_BYTES_MAX, ..self.admin.bounds };
                 let body = body::read_body(request.into_body(), guard, &bounds).await?;
-                stored_rules::push(app, &body).await?
+                Edit::PushRules.run(app, body).await?
             }
             AdminEndpoint::RollBackRules => {
-                stored_rules::rollback(app, &self.json_body(request, guard).await?).await?
+                Edit::RollBackRules.run(app, self.json_body(request, guard).await?).await?
             }
-            AdminEndpoint::EndRules => stored_rules::end(app, &self.json_body(request, guard).await?).await?,
+            AdminEndpoint::EndRules => Edit::EndRules.run(app, self.json_body(request, guard).await?).await?,
             AdminEndpoint::RulesHistory => stored_rules::history(app).await?,
             AdminEndpoint::RulesFiles => stored_rules::files(app, &request).await?,
             AdminEndpoint::Signals => signals::list(app),
@@ -190,18 +193,20 @@ impl AdminHandler<'_> {
                 changes::reload(app, &self.optional_json_body(request, guard).await?).await
             }
             AdminEndpoint::Overrides => match *request.method() {
-                Method::PUT => overrides::set(app, &self.json_body(request, guard).await?).await?,
-                Method::DELETE => overrides::delete(app, &self.json_body(request, guard).await?).await?,
+                Method::PUT => Edit::SetOverride.run(app, self.json_body(request, guard).await?).await?,
+                Method::DELETE => {
+                    Edit::DeleteOverride.run(app, self.json_body(request, guard).await?).await?
+                }
                 _ => overrides::get(app, &request).await?,
             },
             AdminEndpoint::ImportOverrides => {
                 routes::check_content_type(&request, JsonContentType::JsonLines)?;
                 let body = body::read_body(request.into_body(), guard, &self.admin.bounds).await?;
-                overrides::import(app, &body).await?
+                Edit::ImportOverrides.run(app, body).await?
             }
             AdminEndpoint::ExportOverrides => overrides::export(app, &request).await?,
-            AdminEndpoint::Ban => overrides::ban(app, &self.json_body(request, guard).await?).await?,
-            AdminEndpoint::Unban => overrides::unban(app, &self.json_body(request, guard).await?).await?,
+            AdminEndpoint::Ban => Edit::Ban.run(app, self.json_body(request, guard).await?).await?,
+            AdminEndpoint::Unban => Edit::Unban.run(app, self.json_body(request, guard).await?).await?,
             AdminEndpoint::OpenApi => reply(StatusCode::OK, ContentType::Json, include_str!("openapi.json")),
             AdminEndpoint::Index => index::page(app, Protocol::Admin, include_str!("index.txt")),
         })

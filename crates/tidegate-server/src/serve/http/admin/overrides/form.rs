@@ -43,13 +43,23 @@ pub(super) fn override_json(name: &KeyName, version: u64, one: &Override) -> Val
     Value::Object(fields)
 }
 
-/// The override before or after an edit. If a block of the key stays, there is a warning: a ban is lifted by unbanning only.
+/// The override before or after an edit. There is a warning if the record was damaged, or if a block of the key stays: a ban is
+/// lifted by unbanning only.
 pub(super) fn edited_json(edited: &EditedOverride, shown: Option<&Override>, now: Timestamp) -> Value {
     let name = &edited.name;
     let mut json = match shown {
         Some(one) => override_json(name, edited.version, one),
-        None => override_json(name, edited.version, &Override::default()),
+        None => {
+            let mut json = override_json(name, edited.version, &Override::default());
+            if let Some(fields) = json.as_object_mut() {
+                fields.remove("set_at");
+            }
+            json
+        }
     };
+    if edited.was_damaged {
+        json["warning"] = "the record of the key was damaged: all overrides that it had are gone".into();
+    }
     let is_block_shown = shown.is_some_and(Override::is_block);
     let mut blocks = edited.kept_blocks.iter().filter(|block| !is_block_shown && block.is_active(now));
     if let Some(block) = blocks.next() {

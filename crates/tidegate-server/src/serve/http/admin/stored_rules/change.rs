@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tidegate::Clock as _;
 use tidegate::rules::{self, LoadedRules, Report, RulesText, Ruleset};
-use tidegate::stored_rules::{RulesEdit, RulesHistory};
+use tidegate::stored_rules::{EditContext, RevisionKind, RulesEdit, RulesHistory};
 
 use super::{diff, error_reply, rules_store};
 use crate::json::{self, RequestError, RulesChange};
@@ -31,16 +31,17 @@ async fn change(app: &App, change: Result<RulesChange, RequestError>) -> Result<
     let RulesChange { edit, context, dry_run } =
         change.map_err(|error| Box::new(request_error_reply(&error)))?;
     let (store, now) = (rules_store(app)?, app.engine.clock().now());
-    let check = |files: &[RulesText]| check(app, files);
+    // The files may have 16 MiB. An edit is a task of its own, so only this task waits for the check.
+    let check = |files: &[RulesText]| tokio::task::block_in_place(|| check(app, files));
     let edited = match dry_run {
         true => store.dry_run(&edit, &context, now, check).await,
         false => store.edit(&edit, &context, now, check).await,
     };
     let edited = edited.map_err(|error| error_reply(&error))?;
     let Checked { report, changes } = edited.checked;
-    let revision = edited.history.last_number();
+    let revision = revision_of(&edit, &edited.history);
     if !dry_run {
-        log(&edit, context.author.as_deref(), context.note.as_deref(), &edited.history, &changes);
+        log(&edit, &context, &edited.history, &changes);
         apply(app).await;
     }
     Ok(reply::json(&json!({
@@ -77,26 +78,46 @@ async fn apply(app: &App) {
     }
 }
 
+/// The revision that a change has made, or ended.
+fn revision_of(edit: &RulesEdit, history: &RulesHistory) -> u64 {
+    match edit {
+        RulesEdit::End { revision } => *revision,
+        RulesEdit::Push(_) | RulesEdit::Emergency { .. } | RulesEdit::Rollback { .. } => {
+            history.last_number()
+        }
+    }
+}
+
+/// The revision whose rules were active before a change, without emergency rules.
+fn revision_before(edit: &RulesEdit, history: &RulesHistory) -> Option<u64> {
+    let replaced = match edit {
+        RulesEdit::Push(_) | RulesEdit::Rollback { .. } => 1,
+        RulesEdit::Emergency { .. } | RulesEdit::End { .. } => 0,
+    };
+    let rules = history.revisions.iter().rev().filter(|revision| !revision.is_emergency());
+    rules.map(|revision| revision.number).nth(replaced)
+}
+
 /// Writes a line of the audit log.
-fn log(
-    edit: &RulesEdit,
-    author: Option<&str>,
-    note: Option<&str>,
-    history: &RulesHistory,
-    changes: &diff::Changes,
-) {
+fn log(edit: &RulesEdit, context: &EditContext, history: &RulesHistory, changes: &diff::Changes) {
     let action = match edit {
         RulesEdit::Push(_) => "push rules",
         RulesEdit::Emergency { .. } => "push emergency rules",
         RulesEdit::Rollback { .. } => "roll back rules",
         RulesEdit::End { .. } => "end emergency rules",
     };
+    let rolled_back_to = match (edit, history.current().map(|revision| revision.kind)) {
+        (RulesEdit::Rollback { .. }, Some(RevisionKind::Rollback { to })) => Some(to),
+        _ => None,
+    };
     tracing::info!(
         target: "tidegate::audit",
         action,
-        author,
-        note,
-        revision = history.last_number(),
+        author = context.author.as_deref(),
+        note = context.note.as_deref(),
+        revision = revision_of(edit, history),
+        revision_before = revision_before(edit, history),
+        rolled_back_to,
         changes = changes.in_all,
         "rules changed"
     );
