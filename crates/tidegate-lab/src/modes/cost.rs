@@ -28,7 +28,9 @@ enum Traffic {
     FewZipf,
     Zipf,
     HotKey,
-    /// One key that is over its limit.
+    /// Keys that are over their limits. The deny cache of a node answers for them.
+    DeniedUniform,
+    DeniedZipf,
     DeniedKey,
 }
 
@@ -42,7 +44,15 @@ struct Cost {
 }
 
 impl Traffic {
-    const ALL: [Self; 5] = [Self::Uniform, Self::FewZipf, Self::Zipf, Self::HotKey, Self::DeniedKey];
+    const ALL: [Self; 7] = [
+        Self::Uniform,
+        Self::FewZipf,
+        Self::Zipf,
+        Self::HotKey,
+        Self::DeniedUniform,
+        Self::DeniedZipf,
+        Self::DeniedKey,
+    ];
 
     const fn name(self) -> &'static str {
         match self {
@@ -50,14 +60,24 @@ impl Traffic {
             Self::FewZipf => "10,000 keys, Zipf s = 1",
             Self::Zipf => "1,000,000 keys, Zipf s = 1",
             Self::HotKey => "one key",
+            Self::DeniedUniform => "10,000 keys over their limits, uniform",
+            Self::DeniedZipf => "10,000 keys over their limits, Zipf s = 1",
             Self::DeniedKey => "one key over its limit",
         }
     }
 
     const fn limit(self) -> &'static str {
         match self {
-            Self::DeniedKey => SMALL_LIMIT,
+            Self::DeniedUniform | Self::DeniedZipf | Self::DeniedKey => SMALL_LIMIT,
             _ => LARGE_LIMIT,
+        }
+    }
+
+    /// Decisions before those that count: of keys over their limits as many as it takes to get most of them there.
+    const fn decisions_before(self, decisions: u64) -> u64 {
+        match self {
+            Self::DeniedUniform | Self::DeniedZipf => decisions,
+            _ => decisions / 4,
         }
     }
 
@@ -67,11 +87,11 @@ impl Traffic {
         let mut draw =
             |sample: &mut dyn FnMut(&mut SmallRng) -> u64| (0..count).map(|_| sample(&mut random)).collect();
         match self {
-            Self::Uniform => {
+            Self::Uniform | Self::DeniedUniform => {
                 let keys = Uniform::new(0, 10_000).expect("a range");
                 draw(&mut |random| keys.sample(random))
             }
-            Self::FewZipf | Self::Zipf => {
+            Self::FewZipf | Self::DeniedZipf | Self::Zipf => {
                 let number = if self == Self::Zipf { 1e6 } else { 1e4 };
                 let keys = Zipf::new(number, 1.0).expect("the parameters are in range");
                 draw(&mut |random| rank(keys.sample(random)))
@@ -129,7 +149,7 @@ fn measure(
                 .try_for_each(|sender| sender.join().unwrap_or_else(|_| Err("a client failed".into())))
         })
     };
-    send(measurement.decisions / 4)?;
+    send(traffic.decisions_before(measurement.decisions))?;
     let before = (node.cpu()?, redis.cpu()?, node.sent()?);
     send(measurement.decisions)?;
     let (decisions, sent) = (measurement.decisions as f64, node.sent()? - before.2);

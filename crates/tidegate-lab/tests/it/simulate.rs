@@ -35,6 +35,7 @@ const KEPT: &[(ModeName, u64, &str)] = &[
 const KEPT_OF_ALL_MODES: &[(u64, &str)] = &[
     (8257, "replies that were under way when writes were lost"),
     (9057, "units of an earlier process"),
+    (46_581, "a lower limit in a window that pays"),
     (9637, "clocks that drifted apart in a partition"),
 ];
 

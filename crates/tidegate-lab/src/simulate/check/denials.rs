@@ -26,7 +26,9 @@ pub(super) fn check(
     let clock = &scenario.servers[server];
     let window_ns = bound.rule.window_ns;
     let edge_ns = WAIT_NS.min(window_ns / 5);
-    let limit = bound.rule.versions.iter().map(|version| version.limit).min().unwrap_or(0);
+    let limits = bound.rule.versions.iter().map(|version| version.limit);
+    let limits = (limits.clone().min().unwrap_or(0), limits.max().unwrap_or(0));
+    let (limit, _) = limits;
     // What a node may know to be used in each window, at most.
     let mut admitted: BTreeMap<u64, u64> = BTreeMap::new();
     let add = |admitted: &mut BTreeMap<u64, u64>, first_ns: u64, last_ns: u64, units: u64| {
@@ -50,7 +52,7 @@ pub(super) fn check(
             }
             Happening::Denied { key: denied, node, units } if denied == key => {
                 let window = server_ns / window_ns;
-                let known = carried(&admitted, window, limit) + admitted.get(&window).copied().unwrap_or(0);
+                let known = carried(&admitted, window, limits) + admitted.get(&window).copied().unwrap_or(0);
                 let offset_ns = server_ns % window_ns;
                 let is_sure = offset_ns > edge_ns && offset_ns < window_ns - edge_ns;
                 if is_sure && known + units <= limit {
@@ -68,13 +70,10 @@ pub(super) fn check(
     Ok(())
 }
 
-/// What the windows before a window carry over to it, at most.
-fn carried(admitted: &BTreeMap<u64, u64>, window: u64, limit: u64) -> u64 {
-    let before = admitted.range(..window).next_back();
-    match before {
-        Some((number, units)) if number + 1 == window => {
-            (units + carried(admitted, *number, limit)).saturating_sub(limit).min(limit)
-        }
-        _ => 0,
-    }
+/// What the windows before a window carry over to it, at most, with the least and the greatest limit in force: a lower limit makes
+/// an excess of what a window pays.
+fn carried(admitted: &BTreeMap<u64, u64>, window: u64, (least, most): (u64, u64)) -> u64 {
+    let first = admitted.keys().next().copied().unwrap_or(window);
+    let units = |number: u64| admitted.get(&number).copied().unwrap_or(0);
+    (first..window).fold(0, |carried, number| (units(number) + carried).saturating_sub(least).min(most))
 }

@@ -67,7 +67,9 @@ struct Checker<'a> {
     replies: Vec<CountReply>,
     extra: u64,
     usage: Usage,
-    has_side_rule: bool,
+    /// Whether an admission by the server was asked for in the same window. With a strict rule beside this one, all decisions
+    /// wait for the server.
+    is_asked_at_once: bool,
 }
 
 /// What the server had counted when it replied to a call, for each node.
@@ -105,7 +107,7 @@ pub(super) fn check(
         replies: Vec::new(),
         extra: 0,
         usage: Usage::default(),
-        has_side_rule: scenario.side_rule().is_some(),
+        is_asked_at_once: scenario.faults.is_empty() && scenario.side_rule().is_none(),
     };
     let excused_ns = longest_life_ns(bound.rule) + 2 * WAIT_NS;
     for (number, (at_ns, happening)) in record.happenings.iter().enumerate() {
@@ -199,8 +201,9 @@ impl Checker<'_> {
             + u128::from(carried) * u128::from(window_ns);
         match (is_by_node, carried) {
             (true, _) => {}
-            // What the server admits by itself is exact. With a strict rule beside this one, all decisions wait.
-            (false, carried) if carried == 0 || self.has_side_rule => return Ok(()),
+            // What the server admits by itself is exact.
+            (false, 0) => return Ok(()),
+            (false, _) if !self.is_asked_at_once => return Ok(()),
             (false, _) => {
                 return Err(format!(
                     "node {node} asked the server, which does not know of {carried} carried units"
