@@ -94,6 +94,8 @@ impl StoredRules {
         };
         let fault = match stored.first_refresh(now).await {
             Ok(()) if !stored.known.lock().await.rules.layers.is_empty() => return Ok(stored),
+            // Emergency rules that have ended leave a history without rules.
+            Ok(()) if stored.known.lock().await.history.version().is_some() => return Ok(stored),
             Ok(()) if !stored.has_copy() => {
                 tracing::warn!(
                     "the config store has no rules yet, so no request is limited (hint: tidegate rules push RULES)"
@@ -121,6 +123,8 @@ impl StoredRules {
         })?;
         tracing::warn!("cannot read the rules: {fault}; using the copy `{}`", path.display());
         let mut known = stored.known.lock().await;
+        // Not of this history: so the next look takes what the store has.
+        known.history = RulesHistory::default();
         known.rules = Arc::new(copy);
         stored.give_files(&mut known, now);
         drop(known);
@@ -298,7 +302,10 @@ mod tests {
         }
 
         async fn push(&self, text: &str) {
-            let edit = RulesEdit::Push(vec![RulesText { name: "a.yaml".into(), text: text.into() }]);
+            self.edit(RulesEdit::Push(files(text))).await;
+        }
+
+        async fn edit(&self, edit: RulesEdit) {
             let any = |_: &[RulesText]| Ok::<(), Report>(());
             let store = RulesStore::new(Arc::clone(&self.config) as _);
             store.edit(&edit, &EditContext::default(), NOW, any).await.unwrap();
@@ -318,6 +325,10 @@ mod tests {
         fn drop(&mut self) {
             fs::remove_dir_all(&self.directory).unwrap();
         }
+    }
+
+    fn files(text: &str) -> Vec<RulesText> {
+        vec![RulesText { name: "a.yaml".into(), text: text.into() }]
     }
 
     /// The text of the only file in force.
@@ -366,6 +377,20 @@ mod tests {
             assert!(refreshed == Refreshed::Changed && read.is_ok(), "{read:?}");
             assert_eq!(active(stored).await.as_deref(), Some("second"));
         }
+    }
+
+    /// A history whose rules have all ended is not lost, whatever the copy has.
+    #[tokio::test]
+    async fn ended_emergency_rules_stay_ended_after_a_restart() {
+        let fixture = Fixture::new("ended");
+        let expires_at = Timestamp::from_nanos(u64::MAX);
+        fixture.edit(RulesEdit::Emergency { files: files("first"), expires_at }).await;
+        let stored = fixture.start().await.unwrap();
+        stored.keep_copy().await;
+        assert!(fixture.copy().contains("first"), "{}", fixture.copy());
+        fixture.edit(RulesEdit::End { revision: 1 }).await;
+        let restarted = fixture.start().await.unwrap();
+        assert_eq!(active(&restarted).await, None);
     }
 
     /// Without its rules, a node would limit nothing.

@@ -91,7 +91,12 @@ pub async fn drain(
 /// Waits until all connections and edits have ended, and pending refunds and leases have reached the shared stores.
 async fn wait_for_connections(app: &App, connections: &TaskTracker) {
     connections.wait().await;
-    app.edits.wait().await;
+    // Edits hold no units.
+    tokio::join!(app.edits.wait(), give_back(app));
+}
+
+/// Waits until pending refunds and leases have reached the shared stores.
+async fn give_back(app: &App) {
     return_leases(app).await;
     if let Some(fleet) = &app.fleet {
         fleet.store.wait_for_refunds(Duration::MAX).await;

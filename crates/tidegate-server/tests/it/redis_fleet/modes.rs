@@ -60,7 +60,7 @@ fn node_with_units(redis: &RedisServer, rules: &str) -> Server {
 fn a_stop_gives_back_what_a_node_holds() {
     let (redis, directory) = (RedisServer::start(&[]), Directory::new());
     let (rules, strict) =
-        (directory.write("rules.yaml", &lasting_rules()), directory.write("strict.yaml", &strict_rules()));
+        (directory.write("rules.yaml", lasting_rules()), directory.write("strict.yaml", strict_rules()));
     let (node, strict) = (node_with_units(&redis, &rules), start(&redis, &strict));
     assert!(used(&strict, "leased") > 20);
     node.stop();
@@ -71,7 +71,7 @@ fn a_stop_gives_back_what_a_node_holds() {
 fn a_reload_gives_back_what_a_node_holds() {
     let (redis, directory) = (RedisServer::start(&[]), Directory::new());
     let (rules, strict) =
-        (directory.write("rules.yaml", &lasting_rules()), directory.write("strict.yaml", &strict_rules()));
+        (directory.write("rules.yaml", lasting_rules()), directory.write("strict.yaml", strict_rules()));
     let (node, strict) = (node_with_units(&redis, &rules), start(&redis, &strict));
     write_in_place(&rules, &format!("{}- {{ name: new, key: [host], limit: 1 per day }}\n", lasting_rules()));
     node.signal("HUP");

@@ -8,6 +8,7 @@ use tidegate_core::{
     Algorithm, Carry, Charge, Counter, Mode, Nanos, Op, Outcome, OutcomeKind, Plan, StorePolicy, Timestamp,
 };
 
+use super::calls::CALLS_MAX;
 use super::key_charge::KeyCharge;
 use super::key_table::{KeyTable, SHARDS, TableKey, Visit};
 use super::replica::{Granted, PendingUnits, Pulled, Replica};
@@ -181,7 +182,7 @@ impl<S: Store + 'static> Inner<S> {
             let next_visit = key.next_visit(now);
             shard.visit_at(next_visit);
             drop(shard);
-            self.send_pushes(push.into_iter().collect(), now);
+            self.send_push(push, now);
             return None;
         }
         let outcome = key.replica.decide(algorithm, sync.carry, charge.cost, now);
@@ -199,7 +200,7 @@ impl<S: Store + 'static> Inner<S> {
         let next_visit = key.next_visit(now);
         shard.visit_at(next_visit);
         drop(shard);
-        self.send_pushes(push.into_iter().collect(), now);
+        self.send_push(push, now);
         Some(Ok(EventualReply { outcome, at }))
     }
 
@@ -244,13 +245,15 @@ impl<S: Store + 'static> Inner<S> {
     pub fn sweep_replicas(self: &Arc<Self>, now: Timestamp, which: Sweep) {
         let mut pushes = Vec::new();
         // Divided among the shards, so that those that are swept first do not take all of it.
-        let room = self.room_for_calls() / SHARDS;
+        let taken = self.take_room(usize::MAX, CALLS_MAX);
+        let room = taken / SHARDS;
         let is_failing = which == Sweep::Due && self.eventual.is_failing.load(Ordering::Relaxed);
         let pushes_max = if is_failing { FAILING_PUSHES_MAX.min(room) } else { room };
         for mut shard in self.eventual.table.lock_each() {
             let mut pushes_left = pushes_max;
             let visit = |table_key: &TableKey, key: &mut EventualKey| {
-                if which == Sweep::All {
+                // Not keys whose server does not answer: they would take the room of the others.
+                if which == Sweep::All && key.failing_since.is_none() {
                     key.next_sync = key.next_sync.min(now);
                 }
                 if key.next_sync <= now
@@ -272,6 +275,7 @@ impl<S: Store + 'static> Inner<S> {
                 Sweep::All => shard.visit_all(now, visit),
             }
         }
+        self.give_back_room(taken - pushes.len());
         self.send_pushes(pushes, now);
     }
 
@@ -286,7 +290,15 @@ impl<S: Store + 'static> Inner<S> {
         u64::try_from(timeout_ns).unwrap_or(u64::MAX)
     }
 
-    /// Sends pushes together, so that they share a pipeline.
+    /// Sends the push of a key near its limit, whatever else is under way.
+    fn send_push(self: &Arc<Self>, push: Option<Push>, now: Timestamp) {
+        if let Some(push) = push {
+            self.take_room(1, u64::MAX);
+            self.send_pushes(vec![push], now);
+        }
+    }
+
+    /// Sends pushes together, so that they share a pipeline. They were counted as under way before.
     fn send_pushes(self: &Arc<Self>, pushes: Vec<Push>, now: Timestamp) {
         if pushes.is_empty() {
             return;

@@ -8,6 +8,7 @@ use tidegate_core::{
     Charge, ChargedAt, Counter, Mode, Nanos, Op, Outcome, OutcomeKind, Plan, StorePolicy, Timestamp,
 };
 
+use super::calls::REFUNDS_MAX;
 use super::key_charge::KeyCharge;
 use super::key_table::{KeyTable, Shard, TableKey, Visit};
 use super::quota_lease::{DebitTimes, KeyLeases, QuotaLease, Taken};
@@ -362,7 +363,7 @@ impl<S: Store + 'static> Inner<S> {
         }
         let counter = self.counter_pool.get(charge.counter);
         let charge = KeyCharge::new(charge.key, &counter, charge.policy, lease.units);
-        self.give_back_leases([Unused { charge, lease }], now);
+        self.give_back_leases(vec![Unused { charge, lease }], now);
     }
 
     /// Gives back units that were taken for a plan that is denied.
@@ -393,12 +394,14 @@ impl<S: Store + 'static> Inner<S> {
         shard.get_mut().is_some_and(|key| key.leases.refund(charge.cost, charged, now))
     }
 
-    /// Gives leases back to the store: now, or if there are many, in the next ticks.
-    fn give_back_leases(self: &Arc<Self>, unused: impl IntoIterator<Item = Unused>, now: Timestamp) {
-        for unused in unused {
-            self.wait_for_return(unused);
+    /// Gives leases back to the store: as many as these now, and if more wait, the others in the next ticks. Most decisions have
+    /// none.
+    fn give_back_leases(self: &Arc<Self>, unused: Vec<Unused>, now: Timestamp) {
+        if !unused.is_empty() {
+            let leases = unused.len();
+            unused.into_iter().for_each(|unused| self.wait_for_return(unused));
+            self.send_returns(now, leases);
         }
-        self.send_returns(now);
     }
 
     fn wait_for_return(&self, unused: Unused) {
@@ -410,11 +413,11 @@ impl<S: Store + 'static> Inner<S> {
         }
     }
 
-    /// Sends as many of the refunds that wait as the store has room for.
-    pub fn send_returns(self: &Arc<Self>, now: Timestamp) {
+    /// Sends refunds that wait, at most this many, and as many as the store has room for.
+    pub fn send_returns(self: &Arc<Self>, now: Timestamp, refunds_max: usize) {
         let unused: Vec<Unused> = {
             let mut returns = self.leased.lock_returns();
-            let sent = returns.len().min(self.room_for_calls());
+            let sent = self.take_room(returns.len().min(refunds_max), REFUNDS_MAX);
             returns.drain(..sent).collect()
         };
         let send = |inner: &Self, Unused { charge, lease }: &Unused| {

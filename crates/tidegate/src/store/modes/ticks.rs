@@ -60,7 +60,7 @@ impl<S: Store + 'static> Inner<S> {
 
     pub fn tick(self: &Arc<Self>, now: Timestamp) {
         self.sweep_leases(now, Sweep::Due);
-        self.send_returns(now);
+        self.send_returns(now, usize::MAX);
         self.sweep_replicas(now, Sweep::Due);
     }
 }

@@ -348,7 +348,7 @@ fn a_window_pays_also_if_it_has_few_requests() {
         fleet.advance_ms(10);
         fleet.tick();
         let passed_ms = (fleet.now().as_nanos() - START.as_nanos()) / 1_000_000;
-        if passed_ms > 15_000 && passed_ms % 250 == 0 {
+        if passed_ms > 15_000 && passed_ms.is_multiple_of(250) {
             in_second += fleet.admitted((passed_ms / 250 % 2) as usize, one, 1) as u64;
         }
     }
