@@ -251,8 +251,12 @@ fn unread_grpc_responses_count() {
     let server = Server::start(&["--rules", &rules, "--connections-memory-max", "1MiB"]);
     let request = request(vec![descriptor(&[("user", "ann")]); 60]);
     let calls: Vec<u8> = stream_numbers(60).flat_map(|stream| http2::call(stream, &request)).collect();
-    let open = || send_grpc(&server, &[http2::preface(0), calls.clone()].concat());
-    let connections = [open(), open(), open(), open()];
+    let open = || send_grpc(&server, &http2::preface(0));
+    let mut connections = [open(), open(), open(), open()];
+    // Else the calls of the first ones may take all memory before the last one is accepted.
+    let open_now = r#"tidegate_connections{protocol="grpc"}"#;
+    wait_until("they are accepted", || server.metric(open_now) == 4);
+    connections.iter_mut().for_each(|connection| connection.write_all(&calls).unwrap());
     wait_until_calls_are_rejected(&server);
     assert!(server.metric("tidegate_connections_bytes") > 500 << 10);
     drop(connections);
